@@ -163,13 +163,23 @@ impl Comparison {
         let pairs: Vec<(&Point, &Point)> =
             a.points.iter().filter_map(|point| Some((point, twin(point)?))).collect();
         let missing = a.points.len() - pairs.len();
+        let is_short = |(one, other): &(&Point, &Point)| one.short || other.short;
+        let (short, pairs): (Vec<_>, Vec<_>) = pairs.into_iter().partition(is_short);
+        if !short.is_empty() {
+            let (name, count) = (&results.experiment, short.len());
+            self.notes.push(format!(
+                "{name}, {}: {count} points not compared, their load was not reached",
+                a.name
+            ));
+        }
         if missing > 0 {
             let name = &results.experiment;
             self.notes.push(format!("{name}, {}: {missing} points only in the run before", a.name));
         }
         // A baseline says whether the machine is the same, and nothing of a build; what is
         // computed from another series, nothing that this does not.
-        let is_baseline = results.figures.iter().any(|figure| figure.baselines.contains(&a.name));
+        let is_baseline = results.figures.iter().any(|figure| figure.baselines.contains(&a.name))
+            || results.is_of_peer(&a.name);
         let is_only_shown = is_baseline || a.computed_from.is_some();
         let rows = match pairs.len() {
             0 => return,

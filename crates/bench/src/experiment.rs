@@ -20,6 +20,7 @@ use self::file::File;
 use crate::machine::Machine;
 use crate::results::Results;
 use crate::run::{Interrupted, Run, Watch};
+use crate::shapes;
 use weft_rig::Failure;
 use weft_rig::Rig;
 
@@ -93,6 +94,7 @@ pub struct Experiment {
     pub paper: &'static str,
     perform: fn(Order<'_>, &Rig, &dyn Watch) -> Performed,
     schema: fn(&mut SchemaGenerator) -> Schema,
+    check: fn() -> Result<(), Failure>,
 }
 
 /// Results, however few, and what ended the experiment before its time.
@@ -107,6 +109,11 @@ impl Experiment {
             paper: S::PAPER,
             perform: perform::<S>,
             schema: |generator| generator.subschema_for::<File<S::Parameters>>(),
+            check: || {
+                let name = format!("{}.yaml", S::NAME);
+                File::<S::Parameters>::read(S::FILE, &name, S::NAME).map(|_| ())?;
+                Ok(())
+            },
         }
     }
 
@@ -117,6 +124,14 @@ impl Experiment {
     /// of others. What ends it later comes with the results.
     pub fn perform(&self, order: Order<'_>, rig: &Rig, watch: &dyn Watch) -> Performed {
         (self.perform)(order, rig, watch)
+    }
+
+    /// Checks its file of parameters, for all efforts.
+    ///
+    /// # Errors
+    /// What is wrong in it.
+    pub fn check(&self) -> Result<(), Failure> {
+        (self.check)()
     }
 
     /// The schema of its file.
@@ -134,12 +149,16 @@ fn perform<S: Study>(order: Order<'_>, rig: &Rig, watch: &dyn Watch) -> Performe
     let parameters = file.of(effort);
     let mut results = Results::new(S::NAME, Machine::observe(rig.eal));
     results.title = S::TITLE.to_owned();
+    if S::PAPER != "none" {
+        results.from = S::PAPER.to_owned();
+    }
     results.command = command;
     results.complete = false;
     results.parameters = named(effort, parameters)?;
     let former = former.map(|former| comparable(former, &results)).transpose()?;
     let mut run = Run::new(rig, watch, results, former, |results| {
         S::conclude(parameters, results);
+        shapes::tell(results);
     });
     let ended = run.keep().and_then(|()| S::measure(parameters, &mut run));
     let results = run.finish(ended.is_ok());

@@ -19,3 +19,4 @@ pub mod machine;
 pub mod report;
 pub mod results;
 pub mod run;
+mod shapes;

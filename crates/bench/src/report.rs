@@ -8,6 +8,7 @@ mod area;
 mod bars;
 mod figure;
 mod frame;
+mod glance;
 mod lines;
 mod page;
 mod palette;

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::machine::Machine;
+use weft_rig::Account;
 
 pub use file::{ReadError, WriteError, write_whole};
 pub use point::{Abscissa, Point, PointError, Way};
@@ -58,15 +59,27 @@ pub struct Results {
     /// than one round.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub derived_ci95: BTreeMap<String, [f64; 2]>,
+    /// Other programs that did the same work, in the same run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub peers: Vec<Peer>,
     /// What a paper reports, where its text or tables give numbers.
     #[serde(default)]
     pub paper: Vec<PaperValue>,
     /// How the series are drawn.
     #[serde(default)]
     pub figures: Vec<Figure>,
+    /// The figure or table of a paper that is made again.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub from: String,
+    /// Whether the shape of that figure is seen here, where the paper states one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<Shape>,
     /// One sentence that says what is seen, computed from the data.
     #[serde(default)]
     pub says: String,
+    /// What became of trials: repeated, disturbed, missing.
+    #[serde(default, skip_serializing_if = "Account::is_empty")]
+    pub trials: Account,
     /// What a reader must know beside: what was not counted here, what limited a
     /// result, how many trials were spoilt and repeated.
     #[serde(default)]
@@ -116,6 +129,35 @@ pub struct PaperValue {
     /// Where it is stated: "Pinczel et al., fig. 5a".
     #[serde(default)]
     pub source: String,
+}
+
+/// Another program that did the same work, measured in the same run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Peer {
+    /// Its name.
+    pub name: String,
+    /// What it says of its version.
+    pub version: String,
+    /// What it was made to do, and how that was measured.
+    pub how: String,
+    /// Where the program is.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// The series that it was measured in.
+    pub series: Vec<String>,
+}
+
+/// The shape of a paper's figure, and whether it is seen here.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Shape {
+    /// What the paper states.
+    pub paper: String,
+    /// The same of what was measured here; none where too little was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ours: Option<String>,
+    /// Whether the shape holds; none where too little was measured to tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holds: Option<bool>,
 }
 
 /// One drawing.
@@ -196,9 +238,13 @@ impl Results {
             series: Vec::new(),
             derived: BTreeMap::new(),
             derived_ci95: BTreeMap::new(),
+            peers: Vec::new(),
             paper: Vec::new(),
             figures: Vec::new(),
+            from: String::new(),
+            shape: None,
             says: String::new(),
+            trials: Account::default(),
             notes: Vec::new(),
         }
     }
@@ -206,6 +252,11 @@ impl Results {
     /// The series of that name.
     pub fn series(&self, name: &str) -> Option<&Series> {
         self.series.iter().find(|series| series.name == name)
+    }
+
+    /// Whether a series is that of another program.
+    pub fn is_of_peer(&self, series: &str) -> bool {
+        self.peers.iter().any(|peer| peer.series.iter().any(|name| name == series))
     }
 
     /// Keeps a series that is computed from others. Results that are gone on with have
@@ -237,10 +288,20 @@ impl Series {
         }
     }
 
-    /// The mean at `x`.
-    pub fn mean_at(&self, x: impl Into<Abscissa>) -> Option<f64> {
+    /// The points that count: the generator reached their load, where they have one.
+    pub fn counting(&self) -> impl Iterator<Item = &Point> {
+        self.points.iter().filter(|point| !point.short)
+    }
+
+    /// The point at `x`, if it counts.
+    pub fn at(&self, x: impl Into<Abscissa>) -> Option<&Point> {
         let x = x.into();
-        self.points.iter().find(|point| point.x == x).map(|point| point.mean)
+        self.counting().find(|point| point.x == x)
+    }
+
+    /// The mean at `x`, if it counts.
+    pub fn mean_at(&self, x: impl Into<Abscissa>) -> Option<f64> {
+        self.at(x).map(|point| point.mean)
     }
 }
 

@@ -4,17 +4,21 @@
 //! the meantime changes all points alike. After each round what there is is kept,
 //! and rounds that were kept are not made again when an experiment is resumed.
 
+mod pending;
 mod rates;
+mod values;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-use crate::results::{Abscissa, Better, Point, Results, Series, Way};
+use crate::results::{Abscissa, Better, Peer, Point, Results, Series, Way};
+use pending::{Curve, PendingPoint};
 use weft_rig::Failure;
 use weft_rig::statistics;
-use weft_rig::{Delay, Measured, Rig, Spoilt};
+use weft_rig::{Account, Rig};
+
+pub use values::{Sent, Value, Values};
 
 /// Rounds of which derived numbers have intervals.
 const MOST_ROUNDS: usize = 1000;
@@ -66,23 +70,10 @@ pub struct Run<'a> {
     watch: &'a dyn Watch,
     results: Results,
     curves: Vec<Curve>,
-    spoilt: Spoilt,
+    /// What became of trials before, here and in results that are gone on with.
+    before: Account,
+    former: Account,
     conclude: Box<dyn Fn(&mut Results) + 'a>,
-}
-
-/// A series in the making.
-struct Curve {
-    series: Series,
-    places: Vec<PendingPoint>,
-}
-
-/// A point in the making.
-struct PendingPoint {
-    x: Abscissa,
-    raw: Vec<f64>,
-    median: Vec<f64>,
-    undisturbed: Vec<f64>,
-    percentiles: BTreeMap<String, f64>,
 }
 
 impl<'a> Run<'a> {
@@ -93,9 +84,11 @@ impl<'a> Run<'a> {
         former: Option<Results>,
         conclude: impl Fn(&mut Results) + 'a,
     ) -> Run<'a> {
+        let (before, account) = (rig.account(), former.as_ref().map(|former| former.trials));
         let curves = former.into_iter().flat_map(|former| former.series).map(Curve::resumed);
         let (curves, conclude) = (curves.collect(), Box::new(conclude));
-        Run { rig, watch, results, curves, spoilt: Spoilt::default(), conclude }
+        let former = account.unwrap_or_default();
+        Run { rig, watch, results, curves, before, former, conclude }
     }
 
     /// Begins a series, unless it was begun before.
@@ -148,16 +141,23 @@ impl<'a> Run<'a> {
                     continue;
                 }
                 let (rig, watch) = (self.rig, self.watch);
-                let values = self.spoilt.make(|| {
+                let values = rig.steady(|| {
                     // Attempts of a spoilt trial take as long as several.
                     go_on(watch)?;
                     trial(rig, &cell.what)
                 })?;
+                if values.own.is_none() {
+                    rig.count(|account| {
+                        account.trials -= 1;
+                        account.missing += 1;
+                    });
+                }
+                let sent = values.sent;
                 if let Some(own) = values.own {
-                    self.record(&cell.series, &cell.x, own);
+                    self.record_sent(&cell.series, &cell.x, own, sent);
                 }
                 for (series, value) in values.others {
-                    self.record(&series, &cell.x, value);
+                    self.record_sent(&series, &cell.x, value, sent);
                 }
             }
             self.keep()?;
@@ -175,6 +175,10 @@ impl<'a> Run<'a> {
 
     /// Records a repetition of a series that was begun.
     pub fn record(&mut self, series: &str, x: &Abscissa, value: impl Into<Value>) {
+        self.record_sent(series, x, value.into(), None);
+    }
+
+    fn record_sent(&mut self, series: &str, x: &Abscissa, value: Value, sent: Option<Sent>) {
         let Some(curve) = self.curves.iter_mut().find(|curve| curve.series.name == series) else {
             return;
         };
@@ -182,12 +186,19 @@ impl<'a> Run<'a> {
             curve.places.push(PendingPoint::new(x.clone()));
             curve.places.len() - 1
         });
-        curve.places[at].record(value.into());
+        curve.places[at].record(value, sent);
     }
 
     /// Keeps a number that is not a series.
     pub fn derive(&mut self, name: &str, value: f64) {
         self.results.derive(name, value);
+    }
+
+    /// Says what another program is that is measured beside, once.
+    pub fn peer(&mut self, peer: Peer) {
+        if !self.results.peers.contains(&peer) {
+            self.results.peers.push(peer);
+        }
     }
 
     /// Notes something that a reader must know, once.
@@ -198,11 +209,17 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// The mean of what was measured of a series so far.
+    pub fn mean(&self, series: &str, x: impl Into<Abscissa>) -> Option<f64> {
+        let curve = self.curves.iter().find(|curve| curve.series.name == series)?;
+        curve.measured(None)?.mean_at(x)
+    }
+
     /// Repetitions there are.
     fn count(&self, series: &str, x: &Abscissa) -> usize {
         let curve = self.curves.iter().find(|curve| curve.series.name == series);
         let place = curve.and_then(|curve| curve.places.iter().find(|place| place.x == *x));
-        place.map_or(0, |place| place.raw.len())
+        place.map_or(0, PendingPoint::count)
     }
 
     /// Keeps what there is.
@@ -219,8 +236,10 @@ impl<'a> Run<'a> {
 
     fn so_far(&self, complete: bool) -> Results {
         let mut results = Results { complete, ..self.concluded(None) };
-        results.notes.extend(self.spoilt.note());
+        results.trials = self.rig.account().since(self.before).and(self.former);
+        results.notes.extend(results.trials.note());
         results.notes.extend(rates::disagreement(&results));
+        results.notes.extend(values::unreached(&results));
         results
     }
 
@@ -247,7 +266,7 @@ impl<'a> Run<'a> {
     /// it does not hold, by bootstrap. What no round has a part in has none.
     fn intervals(&self, derived: &BTreeMap<String, f64>) -> BTreeMap<String, [f64; 2]> {
         let places = self.curves.iter().flat_map(|curve| &curve.places);
-        let rounds = places.map(|place| place.raw.len()).max().unwrap_or(0);
+        let rounds = places.map(PendingPoint::count).max().unwrap_or(0);
         if rounds > MOST_ROUNDS {
             // So many need no more than their mean, and take the square of the time.
             return BTreeMap::new();
@@ -283,162 +302,4 @@ fn seen(series: &[Series], way: Way) -> Vec<Series> {
     let of =
         |one: &Series| Series { points: one.points.iter().map(point).collect(), ..one.clone() };
     series.iter().map(of).collect()
-}
-
-/// What a trial measured.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Values {
-    own: Option<Value>,
-    others: Vec<(Cow<'static, str>, Value)>,
-}
-
-/// A number that was measured, and what it is the median of, if of something.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Value {
-    number: f64,
-    /// The median of the trial's slices, and what the undisturbed ones say.
-    slices: Option<[f64; 2]>,
-    percentiles: Vec<(&'static str, f64)>,
-}
-
-impl Values {
-    /// The value of the cell.
-    pub fn of(own: impl Into<Value>) -> Values {
-        Values { own: Some(own.into()), others: Vec::new() }
-    }
-
-    /// None: a baseline that failed, say.
-    pub fn none() -> Values {
-        Values { own: None, others: Vec::new() }
-    }
-
-    /// And that of another series at the same place, if there is one.
-    pub fn and(
-        mut self,
-        series: impl Into<Cow<'static, str>>,
-        value: Option<impl Into<Value>>,
-    ) -> Values {
-        self.others.extend(value.map(|value| (series.into(), value.into())));
-        self
-    }
-}
-
-impl Value {
-    /// The median of something, with percentiles of it by name: `p99`, `max`.
-    pub fn with(median: f64, percentiles: Vec<(&'static str, f64)>) -> Value {
-        Value { percentiles, ..median.into() }
-    }
-}
-
-impl From<f64> for Value {
-    fn from(number: f64) -> Value {
-        Value { number, slices: None, percentiles: Vec::new() }
-    }
-}
-
-impl From<Delay> for Value {
-    fn from(delay: Delay) -> Value {
-        Value::with(delay.median, delay.percentiles)
-    }
-}
-
-impl From<Measured> for Value {
-    fn from(measured: Measured) -> Value {
-        let Measured { mean, median, undisturbed } = measured;
-        Value { slices: Some([median, undisturbed]), ..mean.into() }
-    }
-}
-
-impl Curve {
-    fn resumed(series: Series) -> Curve {
-        let places = series.points.iter().cloned().map(|point| PendingPoint {
-            x: point.x,
-            raw: point.raw,
-            median: point.median,
-            undisturbed: point.undisturbed,
-            percentiles: point.percentiles,
-        });
-        let places = places.collect();
-        Curve { series: Series { points: Vec::new(), ..series }, places }
-    }
-
-    /// The series with the points that were measured in these rounds, or in all; none
-    /// without any.
-    fn measured(&self, rounds: Option<&[usize]>) -> Option<Series> {
-        let points: Vec<Point> =
-            self.places.iter().filter_map(|place| place.point(rounds)).collect();
-        (!points.is_empty()).then(|| Series { points, ..self.series.clone() })
-    }
-}
-
-impl PendingPoint {
-    fn new(x: Abscissa) -> PendingPoint {
-        let (raw, median, undisturbed) = Default::default();
-        PendingPoint { x, raw, median, undisturbed, percentiles: BTreeMap::new() }
-    }
-
-    /// Adds a repetition. Of percentiles the mean of all repetitions is kept, of
-    /// `max` the greatest.
-    fn record(&mut self, value: Value) {
-        self.raw.push(value.number);
-        if let Some([median, undisturbed]) = value.slices {
-            self.median.push(median);
-            self.undisturbed.push(undisturbed);
-        }
-        let made = self.raw.len() as f64;
-        for (name, new) in value.percentiles {
-            let kept = self.percentiles.entry(name.to_owned()).or_insert(new);
-            *kept = if name == "max" { kept.max(new) } else { *kept + (new - *kept) / made };
-        }
-    }
-
-    /// The point of these rounds, or of all.
-    fn point(&self, rounds: Option<&[usize]>) -> Option<Point> {
-        let chosen = |of: &[f64]| match rounds {
-            Some(rounds) => rounds.iter().filter_map(|&round| of.get(round).copied()).collect(),
-            None => of.to_vec(),
-        };
-        let point = Point::of(self.x.clone(), chosen(&self.raw)).ok()?;
-        let point = point.with_slices(chosen(&self.median), chosen(&self.undisturbed));
-        Some(point.with_percentiles(self.percentiles.clone()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn repetitions_share_their_percentiles() {
-        let mut place = PendingPoint::new(64.into());
-        for (median, p99, max) in [(1.0, 2.0, 9.0), (2.0, 4.0, 5.0), (3.0, 9.0, 7.0)] {
-            let percentiles = vec![("p99", p99), ("max", max)];
-            place.record(Delay { median, percentiles }.into());
-        }
-        let point = place.point(None).unwrap();
-        assert_eq!((point.mean, point.n), (2.0, 3));
-        assert_eq!(point.percentiles["p99"], 5.0);
-        assert_eq!(point.percentiles["max"], 9.0);
-    }
-
-    #[test]
-    fn a_trial_is_seen_in_three_ways() {
-        let mut place = PendingPoint::new(64.into());
-        for mean in [30.0, 50.0] {
-            place.record(Measured { mean, median: mean / 2.0, undisturbed: 10.0 }.into());
-        }
-        let point = place.point(None).unwrap();
-        assert_eq!((point.mean, &point.median[..]), (40.0, &[15.0, 25.0][..]));
-        assert_eq!(point.seen(Way::Undisturbed).unwrap().raw, [10.0, 10.0]);
-        assert_eq!(point.compared(), [10.0, 10.0]);
-        let second = place.point(Some(&[1, 1])).unwrap();
-        assert_eq!((second.raw, second.median), (vec![50.0, 50.0], vec![25.0, 25.0]));
-    }
-
-    #[test]
-    fn a_number_has_no_percentiles() {
-        let mut place = PendingPoint::new(64.into());
-        place.record(7.0.into());
-        assert!(place.point(None).unwrap().percentiles.is_empty());
-    }
 }

@@ -51,6 +51,16 @@ pub struct RegionWay {
 }
 
 impl FusedPlan {
+    /// The functions that packets pass in machine code, by their numbers.
+    pub fn functions(&self) -> impl Iterator<Item = u16> {
+        let of = |region: &Region, way: &RegionWay| -> Vec<u16> {
+            way.functions.iter().map(|at| region.functions[usize::from(*at)]).collect()
+        };
+        self.regions
+            .iter()
+            .flat_map(move |region| region.ways.iter().flat_map(move |way| of(region, way)))
+    }
+
     /// What an operator sees of it; `name` is that of a function, by its number.
     pub fn text<'n>(&self, name: impl Fn(u16) -> &'n str) -> String {
         let mut text = String::new();

@@ -8,7 +8,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use weft_node::{Node, Running};
+use thiserror::Error;
+use weft_node::{Agent, Node, Running};
 use weft_switch::Child;
 
 use crate::Failure;
@@ -24,6 +25,13 @@ const FIRST_PATH: usize = 10;
 pub(super) const FABRIC_MTU: u16 = 1700;
 const NEAR: &str = "02:00:00:00:00:f1";
 const FAR: &str = "02:00:00:00:00:f2";
+
+/// A chain that was to be fused and is not: what is measured of it would be called so
+/// wrongly.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the chain is not fused as it says: {} would be called; choose functions that can be \
+         fused (`weft show fused` shows them)", .0.join(", "))]
+pub struct NotFused(pub Vec<String>);
 
 /// A node, and what runs its functions elsewhere.
 pub struct Composed {
@@ -48,6 +56,7 @@ impl Setup {
             let mut document = self.document(devices);
             document["composition"] = json!(self.composition.name());
             let mut node = build(rig, &document)?;
+            self.check_fused(node.agent())?;
             let pause = node.agent().blueprint().workers.pause();
             return Ok(Composed { node, pause, serving: None, switch: None });
         }
@@ -86,6 +95,21 @@ impl Setup {
             composed.wait()?;
             Ok(composed)
         })
+    }
+
+    /// A chain that is to be fused is, unless it is of one function, which has no neighbour.
+    fn check_fused(&self, agent: &Agent) -> Result<(), NotFused> {
+        if self.composition != Composition::Fused {
+            return Ok(());
+        }
+        let is_alone = |name: &String| {
+            let chains = self.chains.iter().map(|(_, functions)| functions);
+            chains.filter(|functions| functions.contains(name)).all(|chain| chain.len() < 2)
+        };
+        let called = self.functions.iter().map(|(name, _)| name);
+        let called = called.filter(|name| !is_alone(name) && !agent.is_fused(name));
+        let called: Vec<String> = called.cloned().collect();
+        if called.is_empty() { Ok(()) } else { Err(NotFused(called)) }
     }
 
     /// What a function's entry says of where it is run.

@@ -26,6 +26,7 @@ pub mod trials;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -35,8 +36,9 @@ use machine::burner::Burner;
 use machine::probe::Probe;
 use traffic::capture::Content;
 
-pub use composition::Composed;
+pub use composition::{Composed, NotFused};
 pub use gateway::Gateway;
+pub use machine::account::Account;
 pub use machine::cores::{Cores, MissingCore};
 pub use machine::disturbance::{Between, Look, Schedule, Spoilt};
 pub use machine::perf::{NOT_COUNTED, PerPacket};
@@ -75,7 +77,11 @@ pub struct Rig {
     pub cores: Cores,
     /// Hundredths by which the node is slowed down on purpose; a test option.
     pub slow_down: u32,
+    /// Where other programs are installed that are measured beside the node, if not where
+    /// the shell looks for them.
+    pub peers: Option<PathBuf>,
     probe: Probe,
+    account: Mutex<Account>,
     /// Captures, removed with the rig.
     scratch: PathBuf,
     /// Device names are used once, as some drivers forget slowly.
@@ -94,7 +100,10 @@ impl Rig {
         let scratch = std::env::temp_dir().join(format!("weft-bench-{}", std::process::id()));
         fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
         let (cores, probe) = (Cores::choose(), Probe::new());
-        let rig = Rig { eal, cores, slow_down: 0, probe, scratch, serial: AtomicU32::new(0) };
+        let account = Mutex::default();
+        let serial = AtomicU32::new(0);
+        let peers = None;
+        let rig = Rig { eal, cores, slow_down: 0, peers, probe, account, scratch, serial };
         // How fast the core can be is seen when one looks a while.
         for _ in 0..LOOKS {
             rig.slowness()?;
@@ -122,6 +131,42 @@ impl Rig {
             content.write(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         }
         Ok(path)
+    }
+
+    /// Makes a trial, again if the machine spoilt it, and keeps account of that. `trial`
+    /// returns what it measured, and the share of its time that was taken from it.
+    ///
+    /// # Errors
+    /// Those of the trial.
+    pub fn steady<T, E>(&self, trial: impl FnMut() -> Result<(T, f64), E>) -> Result<T, E> {
+        let mut spoilt = Spoilt::default();
+        let made = spoilt.make(trial);
+        self.count(|account| account.add(spoilt));
+        made
+    }
+
+    /// The same for a trial of a search, whose result is a rate.
+    ///
+    /// # Errors
+    /// Those of the trial.
+    pub fn steady_in_search<T, E>(
+        &self,
+        trial: impl FnMut() -> Result<(T, f64), E>,
+    ) -> Result<T, E> {
+        let mut spoilt = Spoilt::default();
+        let made = spoilt.make(trial);
+        self.count(|account| account.add_of_search(spoilt));
+        made
+    }
+
+    /// Counts what became of a trial or of a search.
+    pub fn count(&self, count: impl FnOnce(&mut Account)) {
+        count(&mut self.account.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// What became of all trials so far.
+    pub fn account(&self) -> Account {
+        *self.account.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A directory for files of this run alone.

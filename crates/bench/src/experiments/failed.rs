@@ -6,6 +6,7 @@ use std::fmt::Display;
 use crate::run::{Run, Values};
 use weft_rig::Failure;
 use weft_rig::Measured;
+use weft_rig::NotFused;
 
 /// What was not always measured, and why: each told once.
 #[derive(Debug, Default)]
@@ -13,21 +14,30 @@ pub struct Failed(BTreeSet<String>);
 
 impl Failed {
     /// What was measured, and how far it was disturbed; no values where that failed.
+    ///
+    /// # Errors
+    /// As [`Failed::note`].
     pub fn cost(
         &mut self,
         name: impl Display,
         measured: Result<(Measured, f64), Failure>,
-    ) -> (Values, f64) {
+    ) -> Result<(Values, f64), Failure> {
         match measured {
-            Ok((cycles, disturbance)) => (Values::of(cycles), disturbance),
+            Ok((cycles, disturbance)) => Ok((Values::of(cycles), disturbance)),
             Err(error) => self.note(name, error),
         }
     }
 
     /// Notes a failure; the values of the trial.
-    pub fn note(&mut self, name: impl Display, error: Failure) -> (Values, f64) {
+    ///
+    /// # Errors
+    /// A chain that is not run as it says is a mistake in the experiment, which ends.
+    pub fn note(&mut self, name: impl Display, error: Failure) -> Result<(Values, f64), Failure> {
+        if error.is::<NotFused>() {
+            return Err(format!("{name}: {error}").into());
+        }
         self.0.insert(format!("{name}: not always measured: {error}."));
-        (Values::none(), 0.0)
+        Ok((Values::none(), 0.0))
     }
 
     /// Says them behind the results.

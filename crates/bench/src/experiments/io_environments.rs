@@ -20,12 +20,10 @@ use weft_rig::USERS;
 use weft_rig::baseline::line::Line;
 use weft_rig::baseline::{kernel, open_vswitch, testpmd};
 use weft_rig::network::environments::{Environment, Opened};
-use weft_rig::network::namespace::Namespace;
 use weft_rig::traffic::capture::Content;
 use weft_rig::uplink;
 
 const MEMORY: &str = "weft, memory";
-const CONTAINED: &str = "weft, memory, in a namespace";
 const TESTPMD: &str = "dpdk-testpmd macswap, memory";
 const TESTPMD_IO: &str = "dpdk-testpmd io, memory";
 const KERNEL: &str = "Linux kernel, veth";
@@ -59,8 +57,6 @@ pub struct Parameters {
 enum System<'r> {
     /// A node on the capture without end.
     Memory,
-    /// The same, in a network namespace of its own.
-    Contained(Namespace),
     /// testpmd on the same.
     Testpmd(testpmd::Mode),
     /// A node between interfaces of the kernel.
@@ -121,7 +117,6 @@ impl Study for IoEnvironments {
         let at_64 = |name: &str| results.series(name).and_then(|series| series.mean_at(64));
         let mut known = vec![("memory", MEMORY), ("testpmd", TESTPMD), ("testpmd_io", TESTPMD_IO)];
         known.extend([("kernel", KERNEL), ("open_vswitch", OPEN_VSWITCH)]);
-        known.push(("memory_namespace", CONTAINED));
         known.extend(Environment::ALL.map(|one| (one.key(), one.name())));
         let found: Vec<_> =
             known.iter().filter_map(|(key, name)| Some((*key, at_64(name)?))).collect();
@@ -149,8 +144,8 @@ impl Study for IoEnvironments {
             figure("throughput", "Packet rate by kind of I/O", FigureKind::Lines, names)
                 .caption(
                     "As fig. 2 of Pinczel et al.: a forwarder that rewrites Ethernet addresses; \
-                 testpmd io and Open vSwitch leave them as they are. In memory, the rate is that of the time-stamp counter divided by the cycles of a \
-                 packet; over interfaces of the kernel it is what arrives while as much is sent \
+                 testpmd io and Open vSwitch leave them as they are. In memory \
+                 packets are counted over the time that the worker had them; over interfaces of the kernel it is what arrives while as much is sent \
                  as one core can.",
                 )
                 .axes(Axis::linear("Frame size", "B"), Axis::log("Packet rate", "Mpps"))
@@ -166,7 +161,7 @@ impl Study for IoEnvironments {
 fn systems<'r>(run: &mut Run<'r>) -> Vec<(&'static str, System<'r>)> {
     let rig = run.rig;
     let mut systems = vec![(MEMORY, System::Memory)];
-    match testpmd::is_installed() {
+    match testpmd::is_installed(rig) {
         true => systems.extend([
             (TESTPMD, System::Testpmd(testpmd::Mode::MacSwap)),
             (TESTPMD_IO, System::Testpmd(testpmd::Mode::Io)),
@@ -180,10 +175,6 @@ fn systems<'r>(run: &mut Run<'r>) -> Vec<(&'static str, System<'r>)> {
     if let Some(lacking) = kernel::lacking() {
         run.note(lacking);
         return systems;
-    }
-    match Namespace::new(rig) {
-        Ok(namespace) => systems.push((CONTAINED, System::Contained(namespace))),
-        Err(error) => run.note(format!("{CONTAINED}: not measured: {error}")),
     }
     for environment in Environment::ALL {
         match environment.open(rig, &forwarder()) {
@@ -225,12 +216,6 @@ impl Trial<'_> {
         let (arrivals, disturbance) = match system {
             System::Memory => {
                 let (cost, disturbance) = self.rig.cost(&forwarder(), &capture()?, self.length)?;
-                return Ok((cost.mpps().into(), disturbance, false));
-            }
-            System::Contained(namespace) => {
-                let (capture, setup) = (capture()?, forwarder());
-                let work = || self.rig.cost(&setup, &capture, self.length);
-                let (cost, disturbance) = namespace.within(self.rig, work)?;
                 return Ok((cost.mpps().into(), disturbance, false));
             }
             System::Testpmd(mode) => {

@@ -16,6 +16,7 @@ mod function;
 pub mod handover;
 mod io_environments;
 mod model;
+mod peers;
 mod pfcp;
 mod restart;
 mod sgw;
@@ -52,6 +53,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment::of::<function::working_set::WorkingSet>(),
     Experiment::of::<function::mix::FunctionMix>(),
     Experiment::of::<function::functions::Functions>(),
+    Experiment::of::<peers::Peers>(),
     Experiment::of::<size_sweep::SizeSweep>(),
     Experiment::of::<model::calibrate::Calibrate>(),
     Experiment::of::<model::Model>(),
@@ -113,36 +115,33 @@ fn with_common(mut definitions: Map<String, Value>) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Study;
-    use crate::experiment::file::File;
-
-    fn read<S: Study>() {
-        let file = File::<S::Parameters>::read(S::FILE, S::NAME, S::NAME);
-        assert!(file.is_ok(), "{}", file.err().unwrap());
-    }
 
     #[test]
     fn the_files_of_parameters_are_right() {
-        read::<model::calibrate::Calibrate>();
-        read::<chain::delay::ChainDelay>();
-        read::<chain::length::ChainLength>();
-        read::<chain::mix::ChainMix>();
-        read::<chain::throughput::ChainThroughput>();
-        read::<chain::composition::Compositions>();
-        read::<function::mix::FunctionMix>();
-        read::<function::overhead::FunctionOverhead>();
-        read::<function::functions::Functions>();
-        read::<handover::Mobility>();
-        read::<io_environments::IoEnvironments>();
-        read::<model::Model>();
-        read::<chain::overload::Overload>();
-        read::<pfcp::Pfcp>();
-        read::<restart::Restarts>();
-        read::<sgw::signalling::SgwSignalling>();
-        read::<size_sweep::SizeSweep>();
-        read::<users::Users>();
-        read::<chain::vf::Vf>();
-        read::<function::working_set::WorkingSet>();
+        for experiment in EXPERIMENTS {
+            let checked = experiment.check();
+            assert!(checked.is_ok(), "{}: {}", experiment.name, checked.err().unwrap());
+        }
+    }
+
+    #[test]
+    fn there_is_a_file_for_each_experiment_and_no_other() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
+        let files = std::fs::read_dir(folder).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        let mut expected: Vec<_> =
+            EXPERIMENTS.iter().map(|one| format!("{}.yaml", one.name)).collect();
+        expected.sort();
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn shapes_are_told_of_experiments() {
+        for name in crate::shapes::experiments() {
+            assert!(EXPERIMENTS.iter().any(|one| one.name == name), "{name}");
+        }
     }
 
     #[test]

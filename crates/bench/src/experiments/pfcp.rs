@@ -16,7 +16,7 @@ use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, FigureKind, Results};
 use crate::run::{Cell, Run, Values};
 use weft_rig::Failure;
-use weft_rig::{Measured, Rig, Spoilt};
+use weft_rig::{Measured, Rig};
 
 const X: &str = "sessions";
 const RATE: &str = "establishments";
@@ -149,7 +149,7 @@ impl Parameters {
             Ok((rate, memory, mixed, p99))
         })?;
         let (Answered { missing, .. }, lost) = mixed;
-        let (uplink, downlink) = cycles(&mut user_plane, count, length)?;
+        let (uplink, downlink) = cycles(rig, &mut user_plane, count, length)?;
         drop(user_plane);
         let values = Values::of(rate)
             .and(BYTES, Some(memory))
@@ -167,18 +167,19 @@ impl Parameters {
         let mut user_plane = UserPlane::new(rig, count, self.frame_bytes)?;
         let control_plane = ControlPlane::first(count, self.outstanding).without_urr();
         user_plane.drive(|_| control_plane.establish())?;
-        let (uplink, _) = cycles(&mut user_plane, count, length)?;
+        let (uplink, _) = cycles(rig, &mut user_plane, count, length)?;
         Ok(uplink)
     }
 }
 
 /// Cycles of a packet, uplink and downlink, besides the devices; of the quietest attempt.
 fn cycles(
+    rig: &Rig,
     user_plane: &mut UserPlane<'_>,
     count: u32,
     length: Duration,
 ) -> Result<(Measured, Measured), Failure> {
-    Spoilt::default().make(|| {
+    rig.steady(|| {
         let (uplink, downlink, disturbance) = user_plane.cycles(count, length)?;
         Ok::<_, Failure>(((uplink, downlink), disturbance))
     })

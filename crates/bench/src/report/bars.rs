@@ -4,7 +4,7 @@ use plotters::style::RGBColor;
 
 use super::area::{Area, DrawError, Room};
 use super::frame::{Entry, Frame, Sample, bar, marker};
-use super::lines::{bounds_within, paper, paper_entries, shown};
+use super::lines::{bounds_within, named, paper, paper_entries, shown};
 use super::palette::{self, Look};
 use super::scale::{Scale, stands_on};
 use crate::results::{Axis, Figure, FigureKind, PaperValue, Point, Results};
@@ -70,7 +70,11 @@ fn index_of<T>(list: &mut Vec<T>, is: impl FnMut(&T) -> bool, new: T) -> usize {
 
 /// What its legend says.
 pub fn entries(results: &Results, figure: &Figure) -> Vec<Entry> {
-    let of = |(name, look)| Entry { name, look, sample: Sample::Bar };
+    let of = |(name, look): (String, Look)| Entry {
+        name: named(&name, &look),
+        look,
+        sample: Sample::Bar,
+    };
     let colours = Bars::of(results, figure).colours.into_iter().map(of);
     colours.chain(paper_entries(&paper(results, figure), &[])).collect()
 }

@@ -247,9 +247,23 @@ pub fn curve(area: &Area, pixels: &[(i32, i32)], look: &Look) -> Result<(), Draw
 
 /// A bar between two corners.
 pub fn bar(area: &Area, corners: [(i32, i32); 2], look: &Look) -> Result<(), DrawError> {
-    let fill = look.colour.mix(if look.hollow { 0.25 } else { 0.9 }).filled();
-    area.draw(&Rectangle::new(corners, fill))?;
+    let strength = if look.hollow { 0.25 } else { 0.9 };
+    area.draw(&Rectangle::new(corners, look.colour.mix(strength).filled()))?;
+    if look.peer {
+        stripes(area, corners, look)?;
+    }
     area.draw(&Rectangle::new(corners, look.colour.stroke_width(1)))?;
+    Ok(())
+}
+
+/// Level lines across a bar: it is that of another program.
+fn stripes(area: &Area, corners: [(i32, i32); 2], look: &Look) -> Result<(), DrawError> {
+    const APART: usize = 6;
+    let [(left, one), (right, other)] = corners;
+    for y in (one.min(other)..one.max(other)).step_by(APART) {
+        let line = vec![(left, y), (right, y)];
+        area.draw(&PathElement::new(line, look.colour.stroke_width(1)))?;
+    }
     Ok(())
 }
 
@@ -289,6 +303,14 @@ pub fn marker(area: &Area, (x, y): (i32, i32), look: &Look) -> Result<(), DrawEr
     }
     corners.extend(corners.first().copied());
     area.draw(&PathElement::new(corners, look.colour.stroke_width(2)))?;
+    Ok(())
+}
+
+/// Strikes the marker at a pixel out: its load was not reached.
+pub fn struck_out(area: &Area, (x, y): (i32, i32)) -> Result<(), DrawError> {
+    let reach = MARKER + 5;
+    let ends = vec![(x - reach, y + reach), (x + reach, y - reach)];
+    area.draw(&PathElement::new(ends, INK.stroke_width(2)))?;
     Ok(())
 }
 

@@ -1,10 +1,10 @@
 //! Figures with a curve for each series.
 
 use super::area::{Area, DrawError, Room};
-use super::frame::{Entry, Frame, Sample, curve, marker};
+use super::frame::{Entry, Frame, Sample, curve, marker, struck_out};
 use super::palette::{self, Look};
 use super::scale::{Scale, stands_on};
-use crate::results::{Abscissa, Figure, PaperValue, Results, Series};
+use crate::results::{Abscissa, Figure, PaperValue, Point, Results, Series};
 
 /// The series that a figure shows, with their looks.
 pub fn shown<'a>(results: &'a Results, figure: &Figure) -> Vec<(&'a Series, Look)> {
@@ -12,7 +12,11 @@ pub fn shown<'a>(results: &'a Results, figure: &Figure) -> Vec<(&'a Series, Look
     let looks = series.enumerate();
     looks
         .map(|(index, series)| {
-            (series, palette::look(index, figure.baselines.contains(&series.name)))
+            let look = match results.is_of_peer(&series.name) {
+                true => palette::peer(index),
+                false => palette::look(index, figure.baselines.contains(&series.name)),
+            };
+            (series, look)
         })
         .collect()
 }
@@ -53,10 +57,15 @@ pub fn paper_entries(paper: &[&PaperValue], kinds: &[&str]) -> Vec<Entry> {
     others.chain(kinds).collect()
 }
 
+/// A name in a legend: that of another program is marked as such.
+pub fn named(name: &str, look: &Look) -> String {
+    if look.peer { format!("{name} (peer)") } else { name.to_owned() }
+}
+
 /// What its legend says.
 pub fn entries(results: &Results, figure: &Figure) -> Vec<Entry> {
     let of = |(series, look): (&Series, Look)| Entry {
-        name: series.name.clone(),
+        name: named(&series.name, &look),
         look,
         sample: Sample::Curve,
     };
@@ -82,7 +91,7 @@ pub fn draw(
         let points: Vec<_> = series
             .points
             .iter()
-            .filter_map(|point| number(&point.x).map(|x| (x, point)))
+            .filter_map(|point| point.position().map(|x| (x, point)))
             .filter(|(x, point)| stands_on(&figure.x, *x) && stands_on(&figure.y, point.mean))
             .collect();
         let pixels: Vec<_> = points.iter().map(|(x, point)| frame.pixel(*x, point.mean)).collect();
@@ -91,9 +100,13 @@ pub fn draw(
                 frame.whisker(pixel.0, point.bounds(), 4)?;
             }
         }
-        curve(area, &pixels, look)?;
-        for &pixel in &pixels {
+        let reached = pixels.iter().zip(&points).filter(|(_, (_, point))| !point.short);
+        curve(area, &reached.map(|(pixel, _)| *pixel).collect::<Vec<_>>(), look)?;
+        for (&pixel, (_, point)) in pixels.iter().zip(&points) {
             marker(area, pixel, look)?;
+            if point.short {
+                struck_out(area, pixel)?;
+            }
         }
     }
     frame.marks(&figure.marks)?;
@@ -118,7 +131,7 @@ fn scales(
     room: Room,
 ) -> (Scale, Scale) {
     let points = || series.iter().flat_map(|(series, _)| &series.points);
-    let mut xs: Vec<_> = points().filter_map(|point| number(&point.x)).collect();
+    let mut xs: Vec<_> = points().filter_map(Point::position).collect();
     xs.extend(figure.marks.iter().map(|mark| mark.at));
     xs.extend(paper.iter().filter_map(|value| value.x.as_ref().and_then(number)));
     let mut ys: Vec<_> = points().map(|point| point.mean).collect();

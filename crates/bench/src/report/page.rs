@@ -6,11 +6,13 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::area::{DrawError, Room};
 use super::figure;
+use super::glance::glance;
 use super::lines::{paper, shown};
 use super::scale::{digits, stands_on};
 use super::{ReportError, in_figure};
 use crate::machine::Machine;
 use crate::results::{Abscissa, Figure, FigureKind, PaperValue, Point, Results, Series, Way};
+use weft_rig::Account;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -20,6 +22,7 @@ const SHORT_TABLE: usize = 12;
 /// The page over all of these results.
 pub fn page(all: &[Results]) -> Result<Markup, ReportError> {
     let sections = all.iter().map(section).collect::<Result<Vec<_>, _>>()?;
+    let glance = glance(all)?;
     Ok(html! {
         (DOCTYPE)
         html lang="en" {
@@ -34,7 +37,9 @@ pub fn page(all: &[Results]) -> Result<Markup, ReportError> {
                 header {
                     h1 { "Weft: what was measured" }
                     p.lead { (lead(all)) }
+                    @if let Some(trials) = trials(all) { p.trials { (trials) } }
                 }
+                (glance)
                 (contents(all))
                 @for machine in machines(all) { (machine) }
                 main { @for section in &sections { (section) } }
@@ -58,6 +63,12 @@ fn lead(all: &[Results]) -> String {
         1 => format!("One experiment{when}."),
         count => format!("{count} experiments{when}."),
     }
+}
+
+/// What became of all trials.
+fn trials(all: &[Results]) -> Option<String> {
+    let whole = all.iter().fold(Account::default(), |whole, one| whole.and(one.trials));
+    (!whole.is_empty()).then(|| format!("Trials: {}.", whole.line()))
 }
 
 fn contents(all: &[Results]) -> Markup {
@@ -114,6 +125,7 @@ fn section(results: &Results) -> Result<Markup, ReportError> {
             }
             @if !results.says.is_empty() { p.says { (results.says) } }
             @for figure in &figures { (figure) }
+            (peers(results))
             (derived(results))
             @if !results.notes.is_empty() {
                 ul.notes { @for note in &results.notes { li { (note) } } }
@@ -127,6 +139,9 @@ fn drawing(results: &Results, drawn: &Figure) -> Result<Markup, DrawError> {
     let wide = figure::inline(results, drawn, Room::Wide)?;
     let narrow = figure::inline(results, drawn, Room::Narrow)?;
     let omitted = omitted(results, drawn);
+    let series = shown(results, drawn);
+    let points = series.iter().flat_map(|(series, _)| &series.points);
+    let short = points.filter(|point| point.short).count();
     Ok(html! {
         figure {
             h3 { (drawn.title) }
@@ -137,6 +152,10 @@ fn drawing(results: &Results, drawn: &Figure) -> Result<Markup, DrawError> {
                 @if omitted > 0 {
                     " Points that a logarithmic axis has no place for: " (omitted) "."
                 }
+                @if short > 0 {
+                    " Struck out, at what was really sent: " (short) " points whose load the "
+                    "generator did not reach; they do not count."
+                }
             }
             (values(results, drawn))
         }
@@ -146,8 +165,8 @@ fn drawing(results: &Results, drawn: &Figure) -> Result<Markup, DrawError> {
 /// Points of a figure that are in its table only.
 fn omitted(results: &Results, drawn: &Figure) -> usize {
     let stands = |point: &Point| {
-        let x = match (&point.x, drawn.kind) {
-            (Abscissa::Number(x), FigureKind::Lines) => stands_on(&drawn.x, *x),
+        let x = match (point.position(), drawn.kind) {
+            (Some(x), FigureKind::Lines) => stands_on(&drawn.x, x),
             _ => true,
         };
         x && stands_on(&drawn.y, point.mean)
@@ -172,7 +191,8 @@ fn values(results: &Results, drawn: &Figure) -> Markup {
                 @for series in &series {
                     th {
                         (series.name) small { " " (series.unit) }
-                        @if drawn.baselines.contains(&series.name) { small { " baseline" } }
+                        @if results.is_of_peer(&series.name) { small { " peer" } }
+                        @else if drawn.baselines.contains(&series.name) { small { " baseline" } }
                     }
                 }
                 @for name in &papers { th.paper { (name) small { " paper" } } }
@@ -234,6 +254,9 @@ fn cell(series: &Series, x: Option<&Abscissa>) -> Markup {
         @if let Some([low, high]) = point.ci95 {
             span.interval { " ± " (digits((high - low) / 2.0, 2)) }
         }
+        @if let Some(sent) = sent_elsewhere(point) {
+            small.percentiles { " " span { "sent " (digits(sent, 4)) } }
+        }
         @let ways = Way::ALL.iter().filter_map(|way| Some((way.name(), point.seen(*way)?.mean)));
         @for (name, value) in ways {
             small.percentiles { " " span { (name) " " (digits(value, 3)) } }
@@ -248,6 +271,13 @@ fn cell(series: &Series, x: Option<&Abscissa>) -> Markup {
     }
 }
 
+/// The load that was really sent, where that is not the one of the row.
+fn sent_elsewhere(point: &Point) -> Option<f64> {
+    let Abscissa::Number(x) = point.x else { return None };
+    let sent = point.position()?;
+    (point.short || (sent - x).abs() > 0.005 * x.abs()).then_some(sent)
+}
+
 /// Percentiles from low to high: the greatest is none by its name.
 fn in_order(percentiles: &BTreeMap<String, f64>) -> Vec<(&str, f64)> {
     let mut all: Vec<_> = percentiles.iter().map(|(name, at)| (name.as_str(), *at)).collect();
@@ -259,6 +289,24 @@ fn stated(paper: &[&PaperValue], name: &str, x: Option<&Abscissa>) -> Markup {
     let value = paper.iter().find(|value| value.name == name && value.x.as_ref() == x);
     html! {
         @if let Some(value) = value { span title=(value.source) { (digits(value.value, 4)) } }
+    }
+}
+
+/// Other programs that were measured in the same run.
+fn peers(results: &Results) -> Markup {
+    html! {
+        @if !results.peers.is_empty() {
+            h3 { "Peers, measured in this run" }
+            div.scroll { table.peers {
+                thead { tr { th { "peer" } th { "version" } th { "how" } th { "where" } } }
+                tbody { @for peer in &results.peers { tr {
+                    th { (peer.name) }
+                    td { (peer.version) }
+                    td { (peer.how) }
+                    td { code { (peer.place) } }
+                } } }
+            } }
+        }
     }
 }
 

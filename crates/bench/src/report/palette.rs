@@ -49,6 +49,16 @@ pub struct Look {
     pub marker: Marker,
     /// Baselines are drawn hollow.
     pub hollow: bool,
+    /// Other programs, measured in the same run: dotted, with half-filled bars.
+    pub peer: bool,
+}
+
+/// Dots of the curves of other programs.
+const DOTS: (u32, u32) = (2, 4);
+
+/// The look of the series at `index`, of another program.
+pub fn peer(index: usize) -> Look {
+    Look { dash: DOTS, peer: true, ..look(index, true) }
 }
 
 /// The look of the series at `index`.
@@ -58,6 +68,7 @@ pub fn look(index: usize, baseline: bool) -> Look {
         dash: DASHES[if baseline { 1 + index % (DASHES.len() - 1) } else { 0 }],
         marker: MARKERS[index % MARKERS.len()],
         hollow: baseline,
+        peer: false,
     }
 }
 
@@ -65,7 +76,7 @@ pub fn look(index: usize, baseline: bool) -> Look {
 /// name, if there is one, and the shape tells others from each other.
 pub fn paper(colour: Option<RGBColor>, index: usize) -> Look {
     let (colour, marker) = (colour.unwrap_or(INK), PAPER_MARKERS[index % PAPER_MARKERS.len()]);
-    Look { colour, dash: DASHES[2], marker, hollow: false }
+    Look { colour, dash: DASHES[2], marker, hollow: false, peer: false }
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use crate::results::Results;
 
 /// All points of an experiment, a row each: series, x, unit, mean, the interval,
-/// how many repetitions, these apart by spaces, and percentiles as `name=value`.
+/// how many repetitions, these apart by spaces, percentiles as `name=value`, the load that
+/// was really sent by repetition, and `no` where it was not reached.
 ///
 /// # Errors
 /// Where the rows cannot be put together.
@@ -22,6 +23,8 @@ pub fn csv(results: &Results) -> Result<Vec<u8>, csv::Error> {
         "n",
         "raw",
         "percentiles",
+        "sent",
+        "reached",
     ])?;
     for series in &results.series {
         for point in &series.points {
@@ -32,7 +35,10 @@ pub fn csv(results: &Results) -> Result<Vec<u8>, csv::Error> {
                 // Writing to a string does not fail.
                 let _ = write!(percentiles, "{gap}{name}={value}");
             }
-            let raw: Vec<_> = point.raw.iter().map(f64::to_string).collect();
+            let apart = |numbers: &[f64]| -> String {
+                numbers.iter().map(f64::to_string).collect::<Vec<_>>().join(" ")
+            };
+            let reached = if point.short { "no" } else { "" };
             rows.write_record([
                 &series.name,
                 &series.x,
@@ -42,8 +48,10 @@ pub fn csv(results: &Results) -> Result<Vec<u8>, csv::Error> {
                 &bound(0),
                 &bound(1),
                 &point.n.to_string(),
-                &raw.join(" "),
+                &apart(&point.raw),
                 &percentiles,
+                &apart(&point.sent),
+                reached,
             ])?;
         }
     }
@@ -68,6 +76,6 @@ mod tests {
         let rows: Vec<_> = text.lines().collect();
         assert_eq!(rows.len(), 3);
         assert!(rows[1].starts_with("\"weft, call\",users,10,Mpps,2,-10.7"), "{}", rows[1]);
-        assert_eq!(rows[2], "\"weft, call\",users,many,Mpps,2,,,1,2,max=9 p50=1.5");
+        assert_eq!(rows[2], "\"weft, call\",users,many,Mpps,2,,,1,2,max=9 p50=1.5,,");
     }
 }

@@ -30,6 +30,16 @@ pub struct Point {
     /// cost), where they were cut into slices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undisturbed: Vec<f64>,
+    /// Of the same trials the load that was really sent, in the unit of the series' x, where
+    /// it is a load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sent: Vec<f64>,
+    /// Repetitions that do not count, as too little of their load left the generator.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<f64>,
+    /// Whether that is so of all repetitions: then the point is marked, and counts nowhere.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub short: bool,
     /// Percentiles of what was measured *within* the repetitions (delays of
     /// packets, say), by name: `p50`, `p99.9`, `max`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -101,7 +111,18 @@ impl Point {
         };
         let ci95 = statistics::interval(&raw, CONFIDENCE);
         let (median, undisturbed, percentiles) = Default::default();
-        Ok(Point { x, mean, ci95, n: raw.len(), raw, median, undisturbed, percentiles })
+        let (sent, left_out, short) = Default::default();
+        let n = raw.len();
+        Ok(Point { x, mean, ci95, n, raw, median, undisturbed, sent, left_out, short, percentiles })
+    }
+
+    /// Where it is drawn on a numeric axis: at what was really sent, where that is known.
+    pub fn position(&self) -> Option<f64> {
+        match (statistics::mean(&self.sent), &self.x) {
+            (Some(sent), _) => Some(sent),
+            (None, Abscissa::Number(x)) => Some(*x),
+            (None, Abscissa::Name(_)) => None,
+        }
     }
 
     /// The same, with percentiles of what was measured within the repetitions.
@@ -125,9 +146,9 @@ impl Point {
             Way::Median => &self.median,
             Way::Undisturbed => &self.undisturbed,
         };
-        Some(
-            Point::of(self.x.clone(), raw.clone()).ok()?.with_percentiles(self.percentiles.clone()),
-        )
+        let point = Point::of(self.x.clone(), raw.clone()).ok()?;
+        let (sent, short) = (self.sent.clone(), self.short);
+        Some(Point { sent, short, ..point }.with_percentiles(self.percentiles.clone()))
     }
 
     /// The repetitions that tell one build from another: the undisturbed ones, where there
@@ -140,6 +161,10 @@ impl Point {
     pub fn bounds(&self) -> [f64; 2] {
         self.ci95.unwrap_or([self.mean; 2])
     }
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 impl From<f64> for Abscissa {

@@ -1,14 +1,15 @@
 //! `counter`: packets and bytes of each user, and, if wanted, the packet count
 //! written into each packet (Pinczel et al. §IV.A a).
 
+mod lowered;
+
 use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use weft_function::lower::{Builder, ContextField, Program};
 use weft_function::{
-    ConfigError, ContextError, Emit, Fields, Headers, Lower, NoSettings, Packet, Setup,
-    UserPlaneFunction, Verdict, context_field,
+    ConfigError, ContextError, Emit, Fields, Headers, NoSettings, Packet, Setup,
+    UserPlaneFunction, Verdict,
 };
 use weft_wire::checksum::{self, Change};
 use weft_wire::{Protocol, tcp, udp};
@@ -108,25 +109,6 @@ impl UserPlaneFunction for Counter {
             ("bytes", context.bytes),
             ("unwritten", context.unwritten),
         ]
-    }
-}
-
-const PACKETS: ContextField = context_field!(Context, packets: u64);
-const BYTES: ContextField = context_field!(Context, bytes: u64);
-
-impl Lower for Counter {
-    const FIELDS: &'static [ContextField] = &[PACKETS, BYTES];
-
-    fn lower(&self, mut program: Builder) -> Option<Program> {
-        if self.payload.is_some() {
-            // The payload may begin anywhere.
-            return None;
-        }
-        let one = program.constant(1);
-        program.add_context(PACKETS, one);
-        let bytes = program.ip_length();
-        program.add_context(BYTES, bytes);
-        Some(program.finish())
     }
 }
 

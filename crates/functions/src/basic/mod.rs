@@ -6,5 +6,5 @@ functions! {
     forward::Forward: Lower,
     pass::Pass: Lower,
     rewrite_address::RewriteAddress: Lower,
-    synthetic::Synthetic,
+    synthetic::Synthetic: Lower,
 }

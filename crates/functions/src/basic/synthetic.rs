@@ -7,8 +7,9 @@ use std::hint::black_box;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_dpdk::tsc;
+use weft_function::lower::{Builder, ContextField, Operator, Program};
 use weft_function::{
-    ByteSize, ConfigError, ContextError, Emit, NoSettings, Packet, Setup, UserPlaneFunction,
+    ByteSize, ConfigError, ContextError, Emit, Lower, NoSettings, Packet, Setup, UserPlaneFunction,
     Verdict,
 };
 
@@ -21,6 +22,12 @@ const MAX_WORKING_SET: ByteSize = ByteSize(8 << 30);
 /// short enough to be left alone by the scheduler most of the time.
 const CALIBRATION_STEPS: u64 = 10_000;
 const CALIBRATION_RUNS: u32 = 32;
+
+/// Multiplier and increment of Knuth's MMIX generator.
+const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
+const INCREMENT: u64 = 1_442_695_040_888_963_407;
+/// More steps are not written out as a program of micro-operations.
+const MOST_FUSED_STEPS: u64 = 2048;
 
 /// What is spent on every packet.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -45,6 +52,9 @@ pub struct Config {
 /// Spends a configured amount of cycles and accesses on every packet.
 #[derive(Debug)]
 pub struct Synthetic {
+    cycles: u32,
+    /// By its name: so that two instances do not compute the same, which need be done once.
+    seed: u64,
     steps: u64,
     accesses: u32,
     dependent: bool,
@@ -77,7 +87,8 @@ impl UserPlaneFunction for Synthetic {
             true => (0, Vec::new()),
             false => (if cycles == 0 { 0 } else { steps(cycles) }, fill(working_set)?),
         };
-        Ok(Synthetic { steps, accesses, dependent, working_set, state: 1 })
+        let seed = setup.instance.bytes().fold(1, |seed, byte| step(seed ^ u64::from(byte)));
+        Ok(Synthetic { cycles, seed, steps, accesses, dependent, working_set, state: 1 })
     }
 
     #[inline]
@@ -94,6 +105,35 @@ impl UserPlaneFunction for Synthetic {
 
     fn import(&mut self, version: u16, bytes: &[u8]) -> Result<(), ContextError> {
         nothing(version, bytes)
+    }
+}
+
+impl Lower for Synthetic {
+    const FIELDS: &'static [ContextField] = &[];
+
+    /// The same steps one behind the other, as programs have no loops.
+    fn lower(&self, mut program: Builder) -> Option<Program> {
+        let steps = if self.cycles == 0 { 0 } else { steps(self.cycles) };
+        if self.accesses > 0 || steps > MOST_FUSED_STEPS {
+            return None;
+        }
+        let punt = program.label();
+        let (multiplier, increment) =
+            (program.constant(MULTIPLIER), program.constant(INCREMENT));
+        let (length, seed) = (program.length(), program.constant(self.seed));
+        let mut state = program.arithmetic(Operator::ExclusiveOr, length, seed);
+        for _ in 0..steps {
+            state = program.arithmetic(Operator::Multiply, state, multiplier);
+            state = program.add(state, increment);
+        }
+        // Something has to depend on the result, or the optimiser leaves the steps out; what
+        // is punted is processed as any other packet.
+        let is_found = program.is(state, u64::MAX);
+        program.branch(is_found, punt);
+        program.forward();
+        program.place(punt);
+        program.punt();
+        Some(program.finish())
     }
 }
 
@@ -146,8 +186,7 @@ fn fill(size: ByteSize) -> Result<Vec<[u64; LINE_BYTES as usize / 8]>, ConfigErr
 /// before, so the processor cannot overlap them.
 #[inline(always)]
 fn step(state: u64) -> u64 {
-    // Multiplier and increment of Knuth's MMIX generator.
-    state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
+    state.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT)
 }
 
 #[inline(never)]
@@ -222,6 +261,28 @@ mod tests {
         assert_eq!(Synthetic::new(config, &setup).unwrap_err().path, "workingSet");
     }
 
+    impl Synthetic {
+        fn idle() -> Synthetic {
+            Synthetic {
+                cycles: 0,
+                seed: 1,
+                steps: 0,
+                accesses: 0,
+                dependent: false,
+                working_set: Vec::new(),
+                state: 1,
+            }
+        }
+    }
+
+    #[test]
+    fn what_programs_cannot_say_is_called() {
+        let lowered = |synthetic: Synthetic| synthetic.lower(Builder::of::<Synthetic>());
+        assert!(lowered(Synthetic::idle()).is_some());
+        assert!(lowered(Synthetic { accesses: 1, ..Synthetic::idle() }).is_none());
+        assert!(lowered(Synthetic { cycles: u32::MAX, ..Synthetic::idle() }).is_none());
+    }
+
     /// As many accesses as lines find nearly two thirds of them.
     #[test]
     fn accesses_go_everywhere() {
@@ -230,7 +291,7 @@ mod tests {
             let working_set: Vec<_> = (0..LINES as u64).map(|line| [line; 8]).collect();
             let mut seen = [false; LINES];
             let mut synthetic =
-                Synthetic { steps: 0, accesses: 1, dependent, working_set, state: 1 };
+                Synthetic { accesses: 1, dependent, working_set, ..Synthetic::idle() };
             for _ in 0..LINES {
                 let before = synthetic.state;
                 synthetic.state =

@@ -46,6 +46,16 @@ fn markers() -> impl Strategy<Value = Member> {
     )
 }
 
+/// Counters that write, at places that packets have and at some that they lack.
+fn counters() -> impl Strategy<Value = Member> {
+    (0_u16..40, any::<bool>()).prop_map(|(half, wide)| Member {
+        name: "counter",
+        config: json!({ "payload": { "offset": 2 * half, "width": if wide { 8 } else { 4 } } }),
+        settings: Vec::new(),
+        sets: None,
+    })
+}
+
 /// Addresses that meet often.
 fn address() -> impl Strategy<Value = Ipv4Addr> {
     prop_oneof![
@@ -177,7 +187,9 @@ pub(super) fn members() -> impl Strategy<Value = Member> {
     let mac = "02:00:00:00:00:07";
     let member = prop_oneof![
         2 => Just(plain("counter", Value::Null)),
+        2 => counters(),
         1 => Just(plain("pass", Value::Null)),
+        1 => Just(plain("synthetic", json!({ "cycles": 40 }))),
         1 => Just(plain("forward", Value::Null)),
         1 => Just(plain("forward", json!({ "source": mac }))),
         1 => Just(plain("forward", json!({ "destination": mac, "source": mac }))),

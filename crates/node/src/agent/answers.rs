@@ -350,6 +350,13 @@ impl Agent {
         }
     }
 
+    /// Whether packets pass the function of that name in machine code.
+    pub fn is_fused(&self, name: &str) -> bool {
+        let functions = &self.configuration.blueprint.functions;
+        let is_it = |number| functions.get(usize::from(number)).is_some_and(|of| of.name == name);
+        self.configuration.fused.as_ref().is_some_and(|fused| fused.functions().any(is_it))
+    }
+
     /// Watches packets at all workers.
     pub fn watch(&mut self, watch: &Watch) -> Watching {
         let (out, sightings) = sync_channel(SIGHTINGS);

@@ -57,8 +57,8 @@ pub enum Polled {
 }
 
 /// Whether the programs are there.
-pub fn is_installed() -> bool {
-    Path::new(PROGRAM).exists() && open_vswitch::is_installed() && testpmd::is_installed()
+pub fn is_installed(rig: &Rig) -> bool {
+    Path::new(PROGRAM).exists() && open_vswitch::is_installed() && testpmd::is_installed(rig)
 }
 
 /// Cycles of the switch's core for a packet that went through so many functions, and how disturbed the trial was.

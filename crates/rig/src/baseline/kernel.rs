@@ -26,17 +26,35 @@ pub struct Routers {
     /// What all names begin with.
     prefix: String,
     length: usize,
+    work: Work,
 }
+
+/// What a router does with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// It forwards it by a route.
+    Route,
+    /// It forwards it, and nftables puts another source address into it.
+    Translate,
+}
+
+/// The program that nftables are set by, and what is said where it is not there.
+pub const NFT: &str = "nft";
+/// See [`NFT`].
+pub const NFT_MISSING: &str = "nftables are not installed (apt install nftables): not compared.";
+/// The addresses that are put in the place of users' own.
+const PUBLIC: &str = "192.0.2.1-192.0.2.4";
 
 impl Routers {
     /// Makes so many routers, whose work is done at `core`.
     ///
     /// # Errors
     /// Without the rights for it, or without iproute2.
-    pub fn new(length: usize, core: usize) -> Result<Routers, Failure> {
+    pub fn new(length: usize, core: usize, work: Work) -> Result<Routers, Failure> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let routers = Routers { prefix: format!("wb{}-{serial}", std::process::id()), length };
+        let routers =
+            Routers { prefix: format!("wb{}-{serial}", std::process::id()), length, work };
         routers.connect(core)?;
         Ok(routers)
     }
@@ -97,7 +115,17 @@ impl Routers {
              echo {mask:x} > /sys/class/net/{from}/queues/rx-0/rps_cpus",
             mask = 1_u128 << core,
         );
-        ip(&["netns", "exec", &namespace, "sh", "-ec", &settings])
+        ip(&["netns", "exec", &namespace, "sh", "-ec", &settings])?;
+        match self.work {
+            Work::Route => Ok(()),
+            Work::Translate => {
+                let rules = format!(
+                    "table ip weft {{ chain behind {{ type nat hook postrouting priority 100; \
+                     oifname {to} snat to {PUBLIC}; }}; }}"
+                );
+                ip(&["netns", "exec", &namespace, NFT, &rules])
+            }
+        }
     }
 
     fn name(&self, router: usize) -> String {

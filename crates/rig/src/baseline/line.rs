@@ -3,7 +3,7 @@
 use crate::Failure;
 use crate::{Arrivals, Ends, Offer, Rig};
 
-use super::kernel::Routers;
+use super::kernel::{Routers, Work};
 use super::open_vswitch::Bridges;
 
 /// Hops in a row, a generator at one end and a receiver at the other.
@@ -28,7 +28,16 @@ impl Line {
     /// # Errors
     /// As [`Routers::new`].
     pub fn of_routers(rig: &Rig, length: usize, descriptors: u16) -> Result<Line, Failure> {
-        let hops = Hops::Routers(Routers::new(length, rig.cores.system)?);
+        let hops = Hops::Routers(Routers::new(length, rig.cores.system, Work::Route)?);
+        Ok(Line { hops, descriptors })
+    }
+
+    /// A router of the kernel that translates addresses by nftables.
+    ///
+    /// # Errors
+    /// As [`Routers::new`].
+    pub fn of_translator(rig: &Rig, descriptors: u16) -> Result<Line, Failure> {
+        let hops = Hops::Routers(Routers::new(1, rig.cores.system, Work::Translate)?);
         Ok(Line { hops, descriptors })
     }
 

@@ -5,7 +5,9 @@
 //! out, and the results say so.
 
 pub mod classical;
+pub mod crypto_perf;
 pub mod kernel;
 pub mod line;
 pub mod open_vswitch;
+pub mod peers;
 pub mod testpmd;

@@ -23,6 +23,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const ANSWER: Duration = Duration::from_micros(100);
 const LOOKS: u32 = 5;
 
+/// The program.
+pub const PROGRAM: &str = "dpdk-testpmd";
 /// Said where the program is not there.
 pub const MISSING: &str = "dpdk-testpmd is not installed (apt install dpdk-dev): not compared.";
 
@@ -45,9 +47,8 @@ impl Mode {
 }
 
 /// Whether the program is there.
-pub fn is_installed() -> bool {
-    let mut command = Command::new("dpdk-testpmd");
-    command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+pub fn is_installed(rig: &Rig) -> bool {
+    rig.program(PROGRAM).is_some()
 }
 
 /// What a packet costs testpmd's forwarding thread, from the capture without end into a
@@ -77,7 +78,7 @@ pub fn cost(
 fn spawn(rig: &Rig, mode: Mode, capture: &Path) -> Result<Child, Failure> {
     // Its answers are wanted at once, not when a buffer is full.
     let mut command = Command::new("stdbuf");
-    command.args(["-oL", "dpdk-testpmd"]);
+    command.arg("-oL").arg(rig.program(PROGRAM).ok_or(MISSING)?);
     command.args(["--no-pci", "--no-telemetry", "-m"]).arg(MEGABYTES.to_string());
     match rig.eal.has_huge_pages() {
         true => command.args(["--in-memory"]),

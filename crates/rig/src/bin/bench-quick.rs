@@ -56,7 +56,7 @@ fn run() -> Result<(), Failure> {
 
 /// Receive, parse, classify, one rule, transmit; beside testpmd.
 fn forwarding(rig: &Rig, capture: &Path) -> Result<(), Failure> {
-    if !testpmd::is_installed() {
+    if !testpmd::is_installed(rig) {
         println!("{}", testpmd::MISSING);
         return Ok(());
     }

@@ -4,8 +4,8 @@
 //! bears: by another thread (the run delay of `schedstat`, Linux
 //! `Documentation/scheduler/sched-stats.rst`), by the hypervisor (steal time in
 //! `/proc/stat`), or when it was slower than it can be (see the probe). A spoilt trial is repeated a bounded number of times; if the
-//! machine never keeps still, the least disturbed one counts. [`Spoilt`] says how
-//! often either happened.
+//! machine never keeps still, the least disturbed one counts. [`Spoilt`] counts how
+//! often either happened, for the [`Account`](super::account::Account).
 
 use std::fs;
 use std::io;
@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 const TICK: u64 = 10_000_000;
 
 /// The share of a trial that may be taken from it.
-const BEARABLE: f64 = 0.02;
+pub(crate) const BEARABLE: f64 = 0.02;
 
 /// How often a trial is made at most.
-const ATTEMPTS: u32 = 4;
+pub(crate) const ATTEMPTS: u32 = 4;
 
 /// A look at what a thread and its core have had so far.
 #[derive(Clone, Copy, Debug)]
@@ -147,28 +147,6 @@ impl Spoilt {
         self.kept += u32::from(best.1 > BEARABLE);
         Ok(best.0)
     }
-
-    /// What a reader of the results should know; nothing if nothing was spoilt.
-    pub fn note(&self) -> Option<String> {
-        let Spoilt { trials, repeated, kept } = *self;
-        let repetitions = match repeated {
-            0 => return None,
-            1 => "1 trial was".to_owned(),
-            more => format!("{more} trials were"),
-        };
-        let outcome = match kept {
-            0 => "each was undisturbed in the end".to_owned(),
-            kept => format!(
-                "of the {trials} that count, {kept} stayed disturbed after {ATTEMPTS} attempts, \
-                 and the least disturbed attempt was taken"
-            ),
-        };
-        let percent = BEARABLE * 100.0;
-        Some(format!(
-            "The machine took the core away for more than {percent} % of a trial, or ran it slower \
-             than it can: {repetitions} repeated; {outcome}."
-        ))
-    }
 }
 
 #[cfg(test)]
@@ -209,10 +187,8 @@ mod tests {
     }
 
     #[test]
-    fn of_many_spoilt_ones_the_least_disturbed_is_kept_and_said_so() {
+    fn of_many_spoilt_ones_the_least_disturbed_is_kept() {
         let (value, spoilt) = make(&[0.5, 0.2, 0.3, 0.4]);
         assert_eq!((value, spoilt), (0.2, Spoilt { trials: 1, repeated: 3, kept: 1 }));
-        assert!(spoilt.note().unwrap().contains("1 stayed disturbed"));
-        assert_eq!(make(&[0.0]).1.note(), None);
     }
 }

@@ -7,6 +7,7 @@ use crate::FarDevices;
 use crate::OpenLoop;
 use crate::Rig;
 use crate::Setup;
+use crate::machine::control_group::ControlGroup;
 use crate::network::cable::Cable;
 use crate::network::iproute::AF_PACKET_RING;
 use crate::network::namespace::Namespace;
@@ -16,10 +17,13 @@ use crate::network::namespace::Namespace;
 pub enum Environment {
     /// AF_PACKET sockets on veth interfaces.
     AfPacket,
-    /// The same, in a network namespace of the node's own.
-    Container,
+    /// The same in a container: a network namespace of the node's own, and its worker in a
+    /// control group that has one processor.
+    AfPacketContained,
     /// AF_XDP sockets on veth interfaces.
     AfXdp,
+    /// The same in a container.
+    AfXdpContained,
     /// TAP interfaces.
     Tap,
 }
@@ -64,25 +68,36 @@ impl Loopback {
 
 impl Environment {
     /// All of them.
-    pub const ALL: [Environment; 4] =
-        [Environment::AfPacket, Environment::Container, Environment::AfXdp, Environment::Tap];
+    pub const ALL: [Environment; 5] = [
+        Environment::AfPacket,
+        Environment::AfPacketContained,
+        Environment::AfXdp,
+        Environment::AfXdpContained,
+        Environment::Tap,
+    ];
 
     /// What a series of it is called.
     pub fn name(self) -> &'static str {
         match self {
             Environment::AfPacket => "weft, AF_PACKET on veth",
-            Environment::Container => "weft, AF_PACKET on veth, in a namespace",
+            Environment::AfPacketContained => "weft, AF_PACKET on veth, in a container",
             Environment::AfXdp => "weft, AF_XDP on veth",
+            Environment::AfXdpContained => "weft, AF_XDP on veth, in a container",
             Environment::Tap => "weft, TAP",
         }
+    }
+
+    fn is_contained(self) -> bool {
+        matches!(self, Environment::AfPacketContained | Environment::AfXdpContained)
     }
 
     /// What derived numbers call it.
     pub fn key(self) -> &'static str {
         match self {
             Environment::AfPacket => "af_packet",
-            Environment::Container => "af_packet_namespace",
+            Environment::AfPacketContained => "af_packet_container",
             Environment::AfXdp => "af_xdp",
+            Environment::AfXdpContained => "af_xdp_container",
             Environment::Tap => "tap",
         }
     }
@@ -92,8 +107,8 @@ impl Environment {
     /// # Errors
     /// When the machine lacks something.
     pub fn open<'r>(self, rig: &'r Rig, setup: &Setup) -> Result<Opened<'r>, Failure> {
-        let is_contained = self == Environment::Container;
-        let namespace = is_contained.then(|| Namespace::new(rig)).transpose()?;
+        let namespace = self.is_contained().then(|| Namespace::new(rig)).transpose()?;
+        let group = self.is_contained().then(|| ControlGroup::new(rig)).transpose()?;
         let mut cables = Vec::new();
         let (access_near, access_far) = self.port(rig, namespace.as_ref(), &mut cables)?;
         let (core_near, core_far) = self.port(rig, namespace.as_ref(), &mut cables)?;
@@ -103,7 +118,7 @@ impl Environment {
             Some(namespace) => namespace.within(rig, || setup.build(rig, &near))?,
             None => setup.build(rig, &near)?,
         };
-        let open_loop = OpenLoop::around(rig, node, near.descriptors, &far)?;
+        let open_loop = OpenLoop::around(rig, node, near.descriptors, &far)?.within(group);
         Ok(Opened { open_loop, _cables: cables, _namespace: namespace })
     }
 
@@ -125,7 +140,9 @@ impl Environment {
             None => Cable::lay(rig)?,
         };
         let near = match self {
-            Environment::AfXdp => format!("net_af_xdp{serial},iface={}", cable.near),
+            Environment::AfXdp | Environment::AfXdpContained => {
+                format!("net_af_xdp{serial},iface={}", cable.near)
+            }
             _ => af_packet(rig, &cable.near),
         };
         let far = af_packet(rig, &cable.far);

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use super::SystemUnderTest;
+use crate::Rig;
 
 /// What to search for, and how hard to look.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,6 +42,17 @@ pub struct Bracket {
     /// Whether the generator could not send all at the rate above: then it is the
     /// generator that was measured.
     pub limited_by_generator: bool,
+}
+
+impl Bracket {
+    /// Counts the search and its retries in the account of the rig.
+    pub fn count(&self, rig: &Rig) {
+        rig.count(|account| {
+            account.searches += 1;
+            account.search_cleared += self.cleared;
+            account.searches_given_up += u32::from(self.lower.is_none());
+        });
+    }
 }
 
 impl BinarySearch {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::record::{Class, Record, SearchGoal};
 use super::{SystemUnderTest, Trial};
+use crate::Rig;
 
 /// One goal of a search.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +75,18 @@ pub struct Outcome {
     pub trials: usize,
     /// Their time.
     pub spent: Duration,
+}
+
+impl Outcome {
+    /// Counts the search in the account of the rig.
+    pub fn count(&self, rig: &Rig) {
+        rig.count(|account| {
+            account.searches += 1;
+            account.search_trials += u32::try_from(self.trials).unwrap_or(u32::MAX);
+            let given_up = self.found.iter().any(|found| !found.complete);
+            account.searches_given_up += u32::from(given_up);
+        });
+    }
 }
 
 /// Coarser targets before the final one, each twice as wide as the next.

@@ -4,6 +4,8 @@ pub mod alone;
 pub(crate) mod closed;
 pub(crate) mod devices;
 pub(crate) mod open;
+mod pace;
 pub(crate) mod sections;
+mod seen;
 pub(crate) mod standing;
 pub(crate) mod window;

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use weft_dpdk::{Pool, Port, PortOptions, RxQueue, TxQueue, pin_to_core, tsc};
-use weft_node::show::Snapshot;
 use weft_node::{Idle, Node, Worker};
 use weft_traffic::{Expected, Load, Rate, Receiver, Source, Stream};
 
@@ -21,9 +20,11 @@ use crate::Burner;
 use crate::Composed;
 use crate::Failure;
 use crate::Rig;
+use crate::machine::control_group::ControlGroup;
 use crate::search::{SystemUnderTest, Trial};
 use crate::setup::{Devices, Setup};
 use crate::traffic::offered::uplink;
+use crate::trials::seen::Seen;
 
 /// Packets of the traffic's pool: as many as both queues hold, and some.
 const PACKETS: u32 = 4095;
@@ -58,6 +59,12 @@ impl Offer {
     /// to a transparent port.
     pub fn new(rate: f64, duration: Duration) -> Offer {
         Offer { load: uplink(crate::USERS, 64, Rate::Packets(rate)), duration }
+    }
+
+    /// The same packets at another rate.
+    pub fn at(mut self, rate: Rate) -> Offer {
+        self.load.rate = rate;
+        self
     }
 }
 
@@ -99,6 +106,18 @@ impl Arrivals {
         self.sent.saturating_sub(self.received)
     }
 
+    /// Packets that were sent, as a share of those that were due; one that was due as the
+    /// trial ended does not count.
+    pub fn share_sent(&self) -> f64 {
+        let due = self.sent + self.unsent;
+        (self.sent + 1).min(due) as f64 / due.max(1) as f64
+    }
+
+    /// Packets per second that were really sent.
+    pub fn rate_sent(&self) -> f64 {
+        self.sent as f64 / self.sending.as_secs_f64().max(1e-9)
+    }
+
     /// Packets per second that arrived.
     pub fn goodput(&self) -> f64 {
         self.received as f64 / self.sending.as_secs_f64().max(1e-9)
@@ -116,10 +135,15 @@ impl Arrivals {
 pub struct Work {
     /// Cycles of rounds with packets, per packet received; none without any.
     pub cycles: Option<f64>,
-    /// Packets dropped at the entry, before any work: they found its queue full, or a
-    /// function of their chain without room (`backpressure`).
+    /// Packets dropped at the entry, before they were looked at: they found its queue full.
     pub missed: u64,
-    /// Packets dropped behind the entry, after work was spent on them.
+    /// Packets that were received and classified, and then dropped since a function of
+    /// their chain had no room (`backpressure`).
+    pub refused: u64,
+    /// Cycles that the worker spent on each of these: to receive, parse and classify a
+    /// packet, from a sample of the bursts; none without a sample.
+    pub refused_cycles: Option<f64>,
+    /// Packets dropped further on, after functions worked on them.
     pub dropped: u64,
     /// The share of the time that went in gaps longer than the queue holds.
     pub disturbance: f64,
@@ -133,6 +157,8 @@ pub struct OpenLoop<'r> {
     is_shared: bool,
     ends: Ends,
     descriptors: u16,
+    /// What the node's worker is in, if it is in a container.
+    group: Option<ControlGroup>,
 }
 
 /// The devices at the far ends of a system.
@@ -260,7 +286,7 @@ impl<'r> OpenLoop<'r> {
         let composed = setup.compose(rig, &near)?;
         let ends = Ends::open(rig, &FarDevices { access, core }, descriptors)?;
         let is_shared = setup.composition.is_elsewhere();
-        Ok(OpenLoop { rig, composed, is_shared, ends, descriptors })
+        Ok(OpenLoop { rig, composed, is_shared, ends, descriptors, group: None })
     }
 
     /// A node that was built with so many descriptors for each queue, and a
@@ -277,7 +303,12 @@ impl<'r> OpenLoop<'r> {
         rig.cores.traffic()?;
         let ends = Ends::open(rig, far, descriptors)?;
         let composed = Composed::alone(node);
-        Ok(OpenLoop { rig, composed, is_shared: false, ends, descriptors })
+        Ok(OpenLoop { rig, composed, is_shared: false, ends, descriptors, group: None })
+    }
+
+    /// The same with its worker in a control group.
+    pub fn within(self, group: Option<ControlGroup>) -> Self {
+        OpenLoop { group, ..self }
     }
 
     /// Offers a load. What is returned beside what came of it is how disturbed the
@@ -298,6 +329,8 @@ impl<'r> OpenLoop<'r> {
         let work = Work {
             cycles: (received > 0).then(|| round.busy as f64 / received as f64),
             missed: after.missed - before.missed,
+            refused: after.refused - before.refused,
+            refused_cycles: after.cycles_to_classify(&before),
             dropped: after.dropped - before.dropped,
             disturbance: round.in_gaps as f64 / round.all.max(1) as f64,
         };
@@ -309,11 +342,12 @@ impl<'r> OpenLoop<'r> {
     fn side_by_side(&mut self, offer: &Offer, round: &mut Rounds) -> Result<Arrivals, Failure> {
         let (worker, ends, done) =
             (&mut self.composed.node.workers()[0], &mut self.ends, AtomicBool::new(false));
-        let (rig, polls) = (self.rig, AtomicBool::new(false));
+        let (rig, polls, group) = (self.rig, AtomicBool::new(false), self.group.as_ref());
         thread::scope(|scope| {
             let system = scope.spawn(|| {
                 let _registration = rig.eal.register_thread();
                 pin_to_core(rig.cores.system)?;
+                group.map_or(Ok(()), ControlGroup::enter)?;
                 polls.store(true, Ordering::Release);
                 round.run(worker, &done);
                 Ok::<_, std::io::Error>(())
@@ -369,26 +403,6 @@ impl SystemUnderTest for OpenLoop<'_> {
         let ((arrivals, _), _) = OpenLoop::offer(self, &Offer::new(rate, duration))?;
         let (sent, unsent, lost) = (arrivals.sent, arrivals.unsent, arrivals.lost());
         Ok(Trial { rate, duration, sent, unsent, lost })
-    }
-}
-
-/// What a node has counted so far.
-struct Seen {
-    received: u64,
-    missed: u64,
-    dropped: u64,
-}
-
-impl Seen {
-    fn of(snapshot: &Snapshot) -> Seen {
-        let refused = snapshot.drops.iter().filter(|drop| drop.reason == "backpressure");
-        let refused: u64 = refused.map(|drop| drop.packets).sum();
-        let missed: u64 = snapshot.ports.iter().map(|port| port.rx_missed).sum();
-        Seen {
-            received: snapshot.received(),
-            missed: missed + refused,
-            dropped: snapshot.dropped() - refused,
-        }
     }
 }
 

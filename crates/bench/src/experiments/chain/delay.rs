@@ -103,7 +103,7 @@ impl Study for ChainDelay {
                     Ok((values, disturbance))
                 }
                 // A thread that did not get its core may have it the next time.
-                Err(error) => Ok((failed.note(series, error).0, 1.0)),
+                Err(error) => failed.note(series, error).map(|(values, _)| (values, 1.0)),
             }
         })?;
         failed.tell(run);
@@ -185,7 +185,9 @@ impl Parameters {
 fn silent(arrivals: &Arrivals, work: &Work) -> String {
     format!(
         "nothing arrived of {} packets that were sent; {} were dropped at the entry, {} behind it",
-        arrivals.sent, work.missed, work.dropped
+        arrivals.sent,
+        work.missed,
+        work.refused + work.dropped
     )
 }
 

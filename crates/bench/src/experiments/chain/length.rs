@@ -82,7 +82,7 @@ impl Study for ChainLength {
         let length = Duration::from_secs_f64(parameters.seconds);
         let load = uplink(USERS, parameters.frame_bytes, Rate::Unlimited);
         let mut cells = parameters.cells();
-        match classical::is_installed() {
+        match classical::is_installed(run.rig) {
             true => cells.extend(parameters.classical_cells()),
             false => run.note(classical::MISSING),
         }
@@ -102,7 +102,7 @@ impl Study for ChainLength {
                     ("classical", *functions, cost)
                 }
             };
-            Ok(failed.cost(format!("{name}, {functions} functions"), measured))
+            failed.cost(format!("{name}, {functions} functions"), measured)
         })?;
         failed.tell(run);
         Ok(())

@@ -92,8 +92,7 @@ impl Study for ChainMix {
         let rate = figure("rate", "Packet rate of one core", FigureKind::Lines, [RATE])
             .caption(
                 "As fig. 5c of Pinczel et al.: users are moved from a chain of three functions to \
-                 an empty one. The rate is that of the time-stamp counter divided by the cycles \
-                 of a packet.",
+                 an empty one. Packets are counted over the time that the worker had them.",
             )
             .axes(
                 Axis::linear("Users in the full chain", "%"),

@@ -14,8 +14,9 @@ use crate::experiments::chain::chains::{loaded_chain, loaded_last};
 use crate::experiments::failed::Failed;
 use crate::experiments::figure::{Drawing, figure};
 use crate::results::{Abscissa, Axis, Better, Figure, FigureKind, Results, Series};
-use crate::run::{Cell, Run, Values};
+use crate::run::{Cell, Run, Sent, Values};
 use weft_rig::Failure;
+use weft_rig::environments::Loopback;
 use weft_rig::{Composition, Delay, Offer, Rig, Setup, Standing};
 
 const X: &str = "offered load, multiples of the limit";
@@ -87,6 +88,9 @@ impl Study for Overload {
         let length = Duration::from_secs_f64(parameters.seconds);
         let rig = run.rig;
         rig.cores.traffic()?;
+        let mut loopback = Loopback::ring(rig)?;
+        let packets = |rate| Offer::new(1.0, length).at(rate).load;
+        run.derive("sender_pps", rig.paced_limit(&mut loopback.ends, packets, length)?);
         let mut chains = parameters.chains();
         let mut cells = Vec::new();
         for (number, Ours { name: series, .. }) in chains.iter().enumerate() {
@@ -99,6 +103,8 @@ impl Study for Overload {
         }
         for &way in &parameters.compositions {
             run.series(&entry(way), X, "share of drops", Some(Better::Higher));
+            run.series(&refused(way), X, "share of drops", Some(Better::Lower));
+            run.series(&spent(way), X, "cycles/packet", Some(Better::Lower));
             run.series(&late(way), X, "share of drops", Some(Better::Lower));
             run.series(&delay(way), X, "µs", Some(Better::Lower));
         }
@@ -118,7 +124,7 @@ impl Study for Overload {
                 let trial = parameters.trial(rig, &mut standing, (number, &mut *chain), load);
                 trial.or_else(|error| match chain.setup.composition.is_elsewhere() {
                     false => Err(error),
-                    true => Ok(failed.note(&chain.name, error)),
+                    true => failed.note(&chain.name, error),
                 })
             }
         })?;
@@ -132,13 +138,18 @@ impl Study for Overload {
             let chains: Vec<&Series> =
                 names.iter().filter_map(|name| results.series(name)).collect();
             let goodput = [2.0, 5.0].map(|load| worst_share(&chains, load).unwrap_or(f64::NAN));
-            let share = entry_share(results, way).unwrap_or(f64::NAN);
+            let beyond = |series: &str| beyond_limit(results, series).unwrap_or(f64::NAN);
+            let (share, backpressure) = (beyond(&entry(way)), beyond(&refused(way)));
+            let (cycles, behind) = (beyond(&spent(way)), beyond(&late(way)));
             let late = [2.0, 5.0].map(|load| p99(results, way, load).unwrap_or(f64::NAN));
             let name = way.name();
             for (what, value) in [
                 ("goodput_2x", goodput[0]),
                 ("goodput_5x", goodput[1]),
                 ("entry_share_of_drops", share),
+                ("backpressure_share_of_drops", backpressure),
+                ("backpressure_cycles", cycles),
+                ("late_share_of_drops", behind),
                 ("delay_us_p99_2x", late[0]),
                 ("delay_us_p99_5x", late[1]),
             ] {
@@ -146,11 +157,18 @@ impl Study for Overload {
             }
             if goodput[1].is_finite() && share.is_finite() {
                 results.says += &format!(
-                    "{name}: at five times the limit at least {:.0} % of the peak, and {:.1} % of \
-                     the drops at the entry. ",
+                    "{name}: at five times the limit at least {:.0} % of the peak; {:.1} % of the \
+                     drops at the entry",
                     goodput[1] * 100.0,
                     share * 100.0
                 );
+                if backpressure > 0.0 && cycles.is_finite() {
+                    results.says += &format!(
+                        ", {:.1} % by backpressure after {cycles:.0} cycles each",
+                        backpressure * 100.0
+                    );
+                }
+                results.says += ". ";
             }
         }
         results.says.truncate(results.says.trim_end().len());
@@ -216,17 +234,20 @@ impl Parameters {
         let way = chain.setup.composition;
         let offer = Offer::new(load * limit, length);
         let ((arrivals, work), disturbance) = standing.node(number, &chain.setup)?.offer(&offer)?;
-        let drops = (work.missed + work.dropped) as f64;
+        let drops = (work.missed + work.refused + work.dropped) as f64;
         let share = |count: u64| (drops > 0.0).then(|| count as f64 / drops);
         let values = Values::of(arrivals.goodput() / 1e6)
             .and(entry(way), share(work.missed))
+            .and(refused(way), share(work.refused))
+            .and(spent(way), work.refused_cycles.filter(|_| work.refused > 0))
             .and(late(way), share(work.dropped))
             .and(delay(way), Delay::of(&arrivals.delays));
-        Ok((values, disturbance))
+        let sent = Sent { at: arrivals.rate_sent() / limit, share: arrivals.share_sent() };
+        Ok((values.sent(sent), disturbance))
     }
 
     fn figures(&self) -> Vec<Drawing> {
-        let offered = || Axis::linear("Offered load", "multiples of the limit");
+        let offered = || Axis::linear("Load sent", "multiples of the limit");
         let throughput = self.compositions.iter().map(|&way| {
             let names = self.names(way);
             let title = format!("Delivered under overload, {}", way.title());
@@ -234,7 +255,8 @@ impl Parameters {
             figure(&name, &title, FigureKind::Lines, names.iter().map(String::as_str))
                 .caption(
                     "As fig. 3b of the paper: load beyond the limit. The paper's chains over \
-                     software links lose throughput there, those isolated by the NIC stay flat.",
+                     software links lose throughput there, those isolated by the NIC stay flat. \
+                     Each point stands at the load that was really sent.",
                 )
                 .axes(offered(), Axis::linear("Delivered", "Mpps"))
         });
@@ -242,15 +264,17 @@ impl Parameters {
             self.compositions.iter().map(|way| of(*way)).collect()
         };
         let (at_entry, delays) = (names(entry), names(delay));
+        let at_entry = [at_entry, names(refused)].concat();
         fn strs(names: &[String]) -> impl Iterator<Item = &str> {
             names.iter().map(String::as_str)
         }
         let drops =
             figure("drops", "Where packets are dropped", FigureKind::Lines, strs(&at_entry))
                 .caption(
-                    "Of all packets that are dropped: how many were at the entry, before any \
-                     work: its queue was full, or a function of the chain had no room. The rest \
-                     was dropped after work was spent on it.",
+                    "Of all packets that are dropped: how many found the queue of the entry full, \
+                     before they were looked at, and how many were received and classified, and \
+                     refused since a function of their chain had no room. The rest was dropped \
+                     after functions worked on it.",
                 )
                 .axes(offered(), Axis::linear("Share of drops", ""));
         let delays = figure("delay", "Delay under overload", FigureKind::Lines, strs(&delays))
@@ -260,10 +284,10 @@ impl Parameters {
     }
 }
 
-/// The share of drops that were at the entry, of loads clearly beyond the limit.
-fn entry_share(results: &Results, way: Composition) -> Option<f64> {
-    let series = results.series(&entry(way))?;
-    let overloaded = series.points.iter().filter(|point| is_at_least(&point.x, 1.5));
+/// The mean of a series over loads clearly beyond the limit.
+fn beyond_limit(results: &Results, series: &str) -> Option<f64> {
+    let series = results.series(series)?;
+    let overloaded = series.counting().filter(|point| is_at_least(&point.x, 1.5));
     let raw: Vec<f64> = overloaded.flat_map(|point| point.raw.iter().copied()).collect();
     weft_rig::statistics::mean(&raw)
 }
@@ -275,6 +299,14 @@ fn delivered(way: Composition, functions: usize) -> String {
 
 fn entry(way: Composition) -> String {
     format!("weft {}, dropped at the entry", way.title())
+}
+
+fn refused(way: Composition) -> String {
+    format!("weft {}, refused by backpressure", way.title())
+}
+
+fn spent(way: Composition) -> String {
+    format!("weft {}, spent on a refused packet", way.title())
 }
 
 fn late(way: Composition) -> String {
@@ -289,7 +321,7 @@ fn delay(way: Composition) -> String {
 /// all chains.
 fn worst_share(chains: &[&Series], load: f64) -> Option<f64> {
     let share = |series: &&Series| {
-        let peak = series.points.iter().map(|point| point.mean).fold(0.0, f64::max);
+        let peak = series.counting().map(|point| point.mean).fold(0.0, f64::max);
         Some(series.mean_at(load)? / peak)
     };
     chains.iter().map(share).collect::<Option<Vec<_>>>()?.into_iter().reduce(f64::min)
@@ -297,8 +329,7 @@ fn worst_share(chains: &[&Series], load: f64) -> Option<f64> {
 
 /// The 99th percentile of the delay at a load, in microseconds.
 fn p99(results: &Results, way: Composition, load: f64) -> Option<f64> {
-    let points = &results.series(&delay(way))?.points;
-    let point = points.iter().find(|point| point.x == load.into())?;
+    let point = results.series(&delay(way))?.at(load)?;
     point.percentiles.get("p99").copied()
 }
 

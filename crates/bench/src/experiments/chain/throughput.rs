@@ -16,6 +16,7 @@ use crate::results::{Axis, Better, FigureKind, Results};
 use crate::run::{Cell, Run, Values};
 use weft_rig::Composition;
 use weft_rig::Failure;
+use weft_rig::NotFused;
 use weft_rig::Offer;
 use weft_rig::Rig;
 use weft_rig::Setup;
@@ -94,6 +95,9 @@ impl Study for ChainThroughput {
                     let chain = (*number, *functions, &**setup);
                     parameters.search(rig, &mut standing, chain, limit).or_else(|error| {
                         let name = format!("weft {}", setup.composition.title());
+                        if error.is::<NotFused>() {
+                            return Err(format!("{name}: {error}").into());
+                        }
                         once(&failed, format!("{name}: not always measured: {error}"));
                         Ok((Values::none(), 0.0))
                     })
@@ -211,13 +215,15 @@ impl Parameters {
             limit: Duration::from_secs_f64(self.search_seconds),
         };
         let outcome = search.run(standing.node(number, setup)?)?;
+        outcome.count(rig);
         let found = |index: usize| {
             let found = outcome.found.get(index)?;
             Some(found.conditional_throughput.or(found.lower)? / 1e6)
         };
         // A search verifies loss by itself: what disturbs a trial does not spoil it.
         let pdr = pdr(setup.composition);
-        Ok((Values::of(found(0).unwrap_or(0.0)).and(pdr, found(1)), 0.0))
+        let ndr = found(0).map_or_else(Values::none, Values::of);
+        Ok((ndr.and(pdr, found(1)), 0.0))
     }
 
     /// What comes through hops that are given all that one core sends.

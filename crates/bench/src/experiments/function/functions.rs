@@ -14,7 +14,7 @@ use weft_dpdk::crypto::{Device, Direction};
 use self::esp::DeviceAlone;
 use self::flows::Traffic;
 use crate::experiment::Study;
-use crate::experiments::figure::{figure, paper};
+use crate::experiments::figure::figure;
 use crate::experiments::sgw::bearers::short as in_name;
 use crate::results::{Axis, Better, Figure, FigureKind, Results};
 use crate::run::{Cell, Run, Values};
@@ -23,9 +23,6 @@ use weft_rig::Rig;
 use weft_rig::trials::alone::{Alone, Bench, Subject, Told};
 
 const X: &str = "frame, bytes";
-const VPP_ROUTE: &str = "VPP, IPv4 forwarding, 1 route, with ports";
-const VPP_TUNNELS: &str = "VPP, GTP-U decapsulation, 1 M tunnels, with ports";
-const SNABB: &str = "Snabb lwAFTR, both directions, with ports, at most";
 /// The functions with tables of their own: what is measured of each.
 const TABLES: [(&str, Traffic); 5] = [
     ("route", Traffic::Routed),
@@ -107,7 +104,7 @@ impl Study for Functions {
     const NAME: &'static str = "functions";
     const TITLE: &'static str = "What each function costs alone";
     const VARIES: &'static str = "function, 1 k or 1 M entries, frames of 64 to 1400 bytes";
-    const PAPER: &'static str = "peers: Snabb, VPP";
+    const PAPER: &'static str = "none";
     const FILE: &'static str = include_str!("../../../../../experiments/functions.yaml");
     type Parameters = Parameters;
 
@@ -165,13 +162,6 @@ impl Study for Functions {
         }
         says.extend(parameters.say_ipsec(results));
         results.says = says.join(" ");
-        let vpp = "VPP 26.10, measured on this kind of machine";
-        let snabb = "Snabb's lwAFTR on such a machine, 550 B, 1 M softwires";
-        results.paper = vec![
-            paper(VPP_ROUTE, 74.0, vpp),
-            paper(VPP_TUNNELS, 1379.0, vpp),
-            paper(SNABB, 366.0, snabb),
-        ];
         let figures = parameters.entries.iter().filter_map(|&entries| {
             let cases = parameters.cases();
             let own = cases.iter().filter(|(_, case)| case.entries == entries);
@@ -183,7 +173,6 @@ impl Study for Functions {
                      about. Ports, classification and the making of packets are taken off.",
                 )
                 .axes(Axis::log("Frame", "bytes"), Axis::log("Cost", "cycles/packet"))
-                .paper([VPP_ROUTE, VPP_TUNNELS, SNABB])
                 .of(results)
         });
         results.figures = figures.chain(parameters.ipsec_figure(results)).collect();

@@ -95,7 +95,7 @@ impl Study for FunctionOverhead {
         };
         let mut cells = all(Ladder::Routed);
         cells.extend(all(Ladder::Transparent));
-        match testpmd::is_installed() {
+        match testpmd::is_installed(run.rig) {
             true => cells.push(Cell::new(TESTPMD, BASE, None)),
             false => run.note(testpmd::MISSING),
         }

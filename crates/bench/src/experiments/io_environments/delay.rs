@@ -80,7 +80,7 @@ fn ways<'s, 'r>(
             System::Weft(opened) => SystemUnderTest::Interfaces(opened),
             System::Line(line) => SystemUnderTest::Line(line),
             // Nothing comes out of a null device.
-            System::Contained(_) | System::Testpmd(_) => continue,
+            System::Testpmd(_) => continue,
         };
         ways.push((*name, way));
     }

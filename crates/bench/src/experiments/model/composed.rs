@@ -89,7 +89,7 @@ pub fn measure(
     run.rounds(repetitions, &all, |rig, (size, setup)| {
         let load = uplink(users, *size as usize, Rate::Unlimited);
         let cost = rig.cost_of_composed(setup, &load, length);
-        Ok(failed.cost(setup.composition.name(), cost))
+        failed.cost(setup.composition.name(), cost)
     })?;
     failed.tell(run);
     Ok(())

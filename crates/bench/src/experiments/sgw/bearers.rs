@@ -1,6 +1,6 @@
 //! `sgw-bearers`: what more bearers cost a gateway.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,11 +10,11 @@ use weft_traffic::Rate;
 use crate::experiment::Study;
 use crate::experiments::figure::figure;
 use crate::experiments::sgw::gateway::{Io, Search};
-use crate::experiments::users::resident;
+use crate::experiments::sgw::install::install;
 use crate::results::{Axis, Better, FigureKind, Results};
 use crate::run::{Cell, Run, Values};
 use weft_rig::Failure;
-use weft_rig::{Devices, Gateway, Rig, Setup};
+use weft_rig::{Gateway, Setup};
 
 const X: &str = "bearers";
 
@@ -103,9 +103,15 @@ impl Study for SgwBearers {
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {
         let length = Duration::from_secs_f64(parameters.seconds);
         if let Some(most) = parameters.bearers.iter().max() {
-            let (seconds, bytes) = install(run.rig, *most)?;
-            run.derive(&format!("install_seconds_{}", short(*most)), seconds);
-            run.derive(&format!("memory_bytes_{}", short(*most)), bytes);
+            let installed = install(run.rig, *most)?;
+            for (name, value) in [
+                ("install_seconds", installed.in_batches),
+                ("install_seconds_one_by_one", installed.one_by_one),
+                ("install_seconds_from_file", installed.from_file),
+                ("memory_bytes", installed.memory_bytes),
+            ] {
+                run.derive(&format!("{name}_{}", short(*most)), value);
+            }
         }
         let cells = parameters.cells(run);
         run.rounds(parameters.repetitions, &cells, |rig, question| match question {
@@ -124,8 +130,10 @@ impl Study for SgwBearers {
             }
             Question::Kernel { bytes, bearers } => {
                 let mut system = Io::Kernel.open(rig, *bearers)?;
-                let bracket = parameters.search.lossless(&mut system, *bearers, *bytes)?;
-                Ok((Values::of(bracket.lower.unwrap_or(0.0) / 1e6), 0.0))
+                let bracket =
+                    parameters.search.lossless(rig, &mut system, *bearers, *bytes, None)?;
+                let found = bracket.lower.map(|rate| Values::of(rate / 1e6));
+                Ok((found.unwrap_or_else(Values::none), 0.0))
             }
             Question::Work { chain, bearers } => {
                 let load = chain.gateway.load(*bearers, parameters.work_bytes, Rate::Unlimited);
@@ -271,25 +279,6 @@ impl Chain {
         }
         Setup::gateway(self.gateway, bearers, behind)
     }
-}
-
-/// Seconds in which a node with so many bearers is there, more than one with a
-/// single one, and the bytes of memory that this process then has in use in all.
-fn install(rig: &Rig, bearers: u32) -> Result<(f64, f64), Failure> {
-    let build = |bearers| {
-        let devices = Devices {
-            access: vec![format!("net_null{},no-rx=1", rig.serial())],
-            core: format!("net_null{},no-rx=1", rig.serial()),
-            descriptors: 1024,
-        };
-        let start = Instant::now();
-        let node = Setup::gateway(Gateway::Relay, bearers, Vec::new()).build(rig, &devices)?;
-        Ok::<_, Failure>((node, start.elapsed().as_secs_f64()))
-    };
-    let (single, alone) = build(1)?;
-    drop(single);
-    let (_node, seconds) = build(bearers)?;
-    Ok(((seconds - alone).max(0.0), resident()? as f64))
 }
 
 fn names(series: &[String]) -> impl Iterator<Item = &str> {

@@ -68,7 +68,7 @@ impl Study for SgwBearersDelay {
         }
         run.rounds(parameters.repetitions, &cells, |rig, &(io, bytes, bearers)| {
             let mut system = io.open(rig, bearers)?;
-            let bracket = parameters.search.lossless(&mut system, bearers, bytes)?;
+            let bracket = parameters.search.lossless(rig, &mut system, bearers, bytes, None)?;
             let pps = bracket.lower.unwrap_or(parameters.search.least());
             let offer = offer(bearers, bytes, Rate::Packets(pps), length);
             let loopback = loopbacks.iter_mut().find(|(of, _)| *of == io);

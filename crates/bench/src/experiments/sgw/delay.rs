@@ -11,7 +11,7 @@ use crate::experiment::Study;
 use crate::experiments::figure::{figure, paper};
 use crate::experiments::sgw::gateway::{Io, ProcessingTime, offer};
 use crate::results::{Abscissa, Axis, Better, FigureKind, PaperValue, Results};
-use crate::run::{Cell, Run, Values};
+use crate::run::{Cell, Run, Sent, Values};
 use weft_rig::Failure;
 
 const PPS: &str = "offered, pps";
@@ -156,15 +156,16 @@ impl Plan<'_> {
             run.series(&mean(self.io, bytes), self.x, "µs", Some(Better::Lower));
             run.series(&p99(self.io, bytes), self.x, "µs", Some(Better::Lower));
             let cell =
-                |(x, rate): &(f64, Rate)| Cell::new(mean(self.io, bytes), *x, (bytes, *rate));
+                |(x, rate): &(f64, Rate)| Cell::new(mean(self.io, bytes), *x, (bytes, *x, *rate));
             cells.extend(self.loads.iter().map(cell));
         }
-        run.rounds(repetitions, &cells, |rig, &(bytes, rate)| {
+        run.rounds(repetitions, &cells, |rig, &(bytes, x, rate)| {
             let offer = offer(1, bytes, rate, length);
             let (time, disturbance) =
                 ProcessingTime::measure(rig, &mut system, &mut loopback, &offer)?;
             let time = time.ok_or("nothing arrived, of the gateway or of the loopback")?;
-            let values = Values::of(time.mean).and(p99(self.io, bytes), Some(time.p99));
+            let sent = Sent { at: x * time.share_sent, share: time.share_sent };
+            let values = Values::of(time.mean).and(p99(self.io, bytes), Some(time.p99)).sent(sent);
             Ok((values, disturbance))
         })
     }
@@ -184,7 +185,7 @@ impl Drawing<'_> {
         let tails: Vec<_> = self.frame_bytes.iter().map(|bytes| p99(self.io, *bytes)).collect();
         let means = names.iter().filter_map(|name| results.series(name));
         let micros: Vec<f64> =
-            means.flat_map(|series| series.points.iter().map(|point| point.mean)).collect();
+            means.flat_map(|series| series.counting().map(|point| point.mean)).collect();
         let least = micros.iter().copied().reduce(f64::min);
         if let (Some(least), Some(most)) = (least, micros.iter().copied().reduce(f64::max)) {
             let (how, told) = match self.io {

@@ -12,7 +12,7 @@ use weft_traffic::Rate;
 use weft_rig::Failure;
 use weft_rig::network::environments::{Environment, Loopback, Opened};
 use weft_rig::search::{BinarySearch, Bracket, SystemUnderTest, Trial};
-use weft_rig::{Arrivals, Gateway, Offer, OpenLoop, Rig, Setup, Spoilt};
+use weft_rig::{Arrivals, Gateway, Offer, OpenLoop, Rig, Setup};
 
 /// Packets that a queue in memory holds.
 const DESCRIPTORS: u16 = 1024;
@@ -122,30 +122,35 @@ impl Search {
     }
 
     /// The highest rate at which `system` carries the packets of so many bearers
-    /// without loss.
+    /// without loss, up to `most` where the generator sends no more.
     ///
     /// # Errors
     /// When a trial cannot be made.
     pub fn lossless(
         &self,
+        rig: &Rig,
         system: &mut System<'_>,
         bearers: u32,
         frame_bytes: usize,
+        most: Option<f64>,
     ) -> Result<Bracket, Failure> {
         let search = BinarySearch {
             least: self.least,
-            most: self.most,
+            most: most.map_or(self.most, |most| most.clamp(self.least, self.most)),
             loss_ratio: 0.0,
             width: self.width,
             trial: Duration::from_secs_f64(self.seconds),
             repeats: self.repeats,
         };
-        search.run(&mut Searched { system, bearers, frame_bytes })
+        let bracket = search.run(&mut Searched { rig, system, bearers, frame_bytes })?;
+        bracket.count(rig);
+        Ok(bracket)
     }
 }
 
 /// A gateway that is offered frames of one size.
 struct Searched<'s, 'r> {
+    rig: &'s Rig,
     system: &'s mut System<'r>,
     bearers: u32,
     frame_bytes: usize,
@@ -157,7 +162,7 @@ impl SystemUnderTest for Searched<'_, '_> {
     fn offer(&mut self, rate: f64, duration: Duration) -> Result<Trial, Failure> {
         let offer = offer(self.bearers, self.frame_bytes, Rate::Packets(rate), duration);
         // What the machine took is not the gateway's loss.
-        let arrivals = Spoilt::default().make(|| self.system.offer(&offer))?;
+        let arrivals = self.rig.steady_in_search(|| self.system.offer(&offer))?;
         let (sent, unsent, lost) = (arrivals.sent, arrivals.unsent, arrivals.lost());
         Ok(Trial { rate, duration, sent, unsent, lost })
     }
@@ -171,6 +176,8 @@ pub struct ProcessingTime {
     pub mean: f64,
     /// The 99th percentile of the delays, less the median of the way without it.
     pub p99: f64,
+    /// Packets that were sent through the gateway, as a share of those that were due.
+    pub share_sent: f64,
 }
 
 impl ProcessingTime {
@@ -194,6 +201,7 @@ impl ProcessingTime {
         let time = ProcessingTime {
             mean: (delays.mean() - base.mean()) / 1e3,
             p99: (quantile(delays, 0.99) - quantile(base, 0.5)) / 1e3,
+            share_sent: arrivals.share_sent(),
         };
         Ok((Some(time), disturbance))
     }

@@ -4,5 +4,7 @@ pub(crate) mod bearers;
 pub(crate) mod bearers_delay;
 pub(crate) mod delay;
 pub(crate) mod gateway;
+mod install;
 pub(crate) mod loss;
+mod sessions;
 pub(crate) mod signalling;

@@ -9,7 +9,7 @@ use super::{DESCRIPTORS, Parameters, X, worst_share};
 use crate::experiments::chain::software_links::{self, Hop, Row};
 use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, Figure, FigureKind, Results, Series};
-use crate::run::{Interrupted, Run, Values};
+use crate::run::{Interrupted, Run, Sent, Values};
 use weft_rig::Arrivals;
 use weft_rig::Failure;
 use weft_rig::Offer;
@@ -20,8 +20,6 @@ use weft_rig::uplink;
 
 /// The shares of what one core sends at which the limit of a chain is looked for.
 const SHARES: [f64; 8] = [1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08];
-/// The share of an offer that has to leave the generator for a trial to count.
-const GIVEN: f64 = 0.95;
 
 /// A chain over software links.
 pub(super) struct Linked {
@@ -96,8 +94,7 @@ impl Linked {
         load * self.limit <= self.most
     }
 
-    /// What it delivers when given so many times its limit; nothing where the
-    /// generator fell behind.
+    /// What it delivers when given so many times its limit.
     ///
     /// # Errors
     /// As [`Line::offer`].
@@ -108,11 +105,8 @@ impl Linked {
         length: Duration,
     ) -> Result<(Values, f64), Failure> {
         let arrivals = self.offer(rig, Rate::Packets(load * self.limit), length)?;
-        let due = arrivals.sent + arrivals.unsent;
-        let values = match arrivals.sent as f64 >= GIVEN * due as f64 {
-            true => Values::of(arrivals.goodput() / 1e6),
-            false => Values::none(),
-        };
+        let sent = Sent { at: arrivals.rate_sent() / self.limit, share: arrivals.share_sent() };
+        let values = Values::of(arrivals.goodput() / 1e6).sent(sent);
         Ok((values, arrivals.disturbance))
     }
 
@@ -153,7 +147,7 @@ pub(super) fn conclude(parameters: &Parameters, results: &mut Results) -> Option
              limit is the most that a chain delivered while it was looked for.",
         )
         .axes(
-            Axis::linear("Offered load", "multiples of the limit"),
+            Axis::linear("Load sent", "multiples of the limit"),
             Axis::linear("Delivered", "Mpps"),
         )
         .baselines(names)

@@ -126,12 +126,24 @@ impl DeviceAlone {
     /// # Errors
     /// When there is no cryptographic device.
     pub fn new(rig: &Rig, direction: Direction, length: usize) -> Result<DeviceAlone, Failure> {
+        DeviceAlone::of_octets(rig, direction, text(length))
+    }
+
+    /// For so many octets.
+    ///
+    /// # Errors
+    /// When there is no cryptographic device.
+    pub fn of_octets(
+        rig: &Rig,
+        direction: Direction,
+        octets: usize,
+    ) -> Result<DeviceAlone, Failure> {
         let opens = direction == Direction::Open;
         let open = opens.then(|| session(rig, Direction::Open)).transpose()?;
         Ok(DeviceAlone {
             seal: session(rig, Direction::Seal)?,
             open,
-            buffers: vec![(vec![7; text(length)], [0; TAG]); BURST],
+            buffers: vec![(vec![7; octets], [0; TAG]); BURST],
             nonces: [[0; NONCE]; BURST],
             used: 0,
             failed: false,

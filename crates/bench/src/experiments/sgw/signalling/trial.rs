@@ -6,21 +6,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 use weft_dpdk::{Pool, Port, PortOptions, RxQueue, TxQueue, pin_to_core};
 use weft_functions::KINDS;
-use weft_node::bearer::{Action, BearerCommand, BearerId, BearerSettings, Detection, Settings};
 use weft_node::{Agent, Node};
-use weft_node_config::{self as config, UserKey};
+use weft_node_config as config;
 use weft_state::{Owner, Role, Store};
 use weft_traffic::{Expected, Rate, Receiver, Source};
 
+use crate::experiments::sgw::sessions::{DESCRIPTORS, Sessions, document};
 use weft_rig::Failure;
 use weft_rig::{Gateway, Look, Rig};
 
-/// Packets that each queue holds, and those of the traffic's pool.
-const DESCRIPTORS: u16 = 1024;
+/// Packets of the traffic's pool.
 const PACKETS: u32 = 4095;
 /// Turns of generator and receiver between two looks at the clock.
 const TURNS: u32 = 8;
@@ -28,11 +27,6 @@ const TURNS: u32 = 8;
 const PATIENCE: Duration = Duration::from_millis(20);
 /// Longest wait for the worker to work off the last commands.
 const SETTLING: Duration = Duration::from_secs(5);
-/// First TEID of sessions that commands establish; apart from those with traffic.
-const TEIDS: u32 = 0x1000_0000;
-/// The gateway's address towards its peer, and two addresses of the peer's side.
-const LOCAL: &str = "203.0.113.1";
-const PEERS: [&str; 2] = ["203.0.113.10", "203.0.113.11"];
 
 /// What is offered in a trial.
 #[derive(Clone, Copy, Debug)]
@@ -243,105 +237,4 @@ fn settle(agent: &mut Agent, is_durable: impl Fn() -> bool) -> Result<(), Failur
         return Err("the disk did not take the commands".into());
     }
     Ok(())
-}
-
-/// Sessions that come and go: always as many, the oldest of which is deleted, one of
-/// middle age modified, and a new one established.
-struct Sessions {
-    count: u64,
-    batch: usize,
-    /// The next to be established.
-    next: u64,
-    /// Which of three commands comes next.
-    phase: u8,
-    /// The tunnels of a session, before and after it is modified.
-    settings: [Settings; 2],
-}
-
-impl Sessions {
-    fn new(agent: &Agent, count: u32, batch: usize) -> Result<Sessions, Failure> {
-        let settings = |peer: &str| {
-            let tunnel = json!({"teid": TEIDS, "peer": peer, "local": LOCAL});
-            let settings = agent.settings(Gateway::INSTANCE, &json!({ "uplink": tunnel }));
-            settings.map_err(|wrong| wrong.to_string())
-        };
-        let settings = [settings(PEERS[0])?, settings(PEERS[1])?];
-        Ok(Sessions { count: count.into(), batch, next: 0, phase: 0, settings })
-    }
-
-    fn establish_all(&mut self, agent: &mut Agent) -> Result<(), Failure> {
-        let all: Vec<_> = (0..self.count).map(|id| self.establish(id)).collect();
-        self.next = self.count;
-        agent.change_bearers(&all)?;
-        Ok(())
-    }
-
-    /// Applies a batch of commands; returns how many.
-    fn signal(&mut self, agent: &mut Agent) -> Result<u64, Failure> {
-        let batch: Vec<_> = (0..self.batch).map(|_| self.command()).collect();
-        agent.change_bearers(&batch)?;
-        Ok(batch.len() as u64)
-    }
-
-    fn command(&mut self) -> BearerCommand {
-        let phase = self.phase;
-        self.phase = (phase + 1) % 3;
-        match phase {
-            0 => BearerCommand::Remove { id: BearerId(self.next - self.count) },
-            1 => {
-                self.next += 1;
-                self.establish(self.next - 1)
-            }
-            _ => {
-                let id = self.next - self.count / 2 - 1;
-                let settings = vec![self.given(id, 1)];
-                let (id, action) = (BearerId(id), None);
-                BearerCommand::Change { id, action, settings, end_marker: false }
-            }
-        }
-    }
-
-    fn establish(&self, id: u64) -> BearerCommand {
-        let keys = vec![UserKey::Teid { network: 0, first: TEIDS + self.place(id) }];
-        BearerCommand::Add {
-            id: BearerId(id),
-            detection: Detection::User { like: "ue".to_owned(), nth: 0, keys, user: None },
-            action: Action::Forward,
-            settings: vec![self.given(id, 0)],
-        }
-    }
-
-    fn given(&self, id: u64, which: usize) -> BearerSettings {
-        let (function, settings) = (Gateway::INSTANCE.to_owned(), self.settings[which].clone());
-        BearerSettings { function, settings, nth: self.place(id) }
-    }
-
-    /// TEIDs are used again once their session is long gone.
-    fn place(&self, id: u64) -> u32 {
-        (id % (2 * self.count)) as u32
-    }
-}
-
-/// The configuration of the gateway; JSON is YAML.
-fn document([access, core]: &[String; 2], bearers: u32, sessions: u32) -> Value {
-    let [near, far] = Gateway::addresses();
-    json!({
-        "apiVersion": "weft/v1",
-        "kind": "Node",
-        "metadata": {"name": "bench"},
-        "workers": {"polling": "busy"},
-        "memory": {"packets": weft_rig::setup::PACKETS},
-        "limits": {"users": bearers + sessions + 1},
-        "gtpu": {"echoInterval": 0},
-        "ports": {
-            "access": {"device": access, "direction": "uplink", "descriptors": DESCRIPTORS,
-                       "addresses": [near], "mac": "02:00:00:00:00:02"},
-            "core": {"device": core, "direction": "downlink", "descriptors": DESCRIPTORS,
-                     "addresses": [far], "nextHopMac": "02:00:00:00:00:99"},
-        },
-        "functions": {Gateway::INSTANCE: Gateway::Relay.function()},
-        "users": [{"name": "ue", "count": bearers, "match": Gateway::Relay.selector("10.0.0.0"),
-                   "functions": {Gateway::INSTANCE: Gateway::Relay.settings("10.0.0.0")}}],
-        "rules": format!("from access -> {0}\nfrom {0} -> core\n", Gateway::INSTANCE),
-    })
 }

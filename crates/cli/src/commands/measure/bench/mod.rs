@@ -20,6 +20,8 @@ use crate::{log, output};
 use keep::Directory;
 use watch::Progress;
 
+/// The experiment that `--peers` alone asks for.
+const PEERS: &str = "peers";
 /// Megabytes of packet memory: for a node, and the generator beside it.
 const MEGABYTES: u32 = 512;
 
@@ -27,7 +29,7 @@ const MEGABYTES: u32 = 512;
 #[command(after_help = "`weft bench list` lists the experiments.")]
 pub struct Arguments {
     /// Experiments, or `list`
-    #[arg(required = true, value_name = "EXPERIMENT")]
+    #[arg(required_unless_present = "peers", value_name = "EXPERIMENT")]
     experiments: Vec<String>,
     /// About a minute for each experiment (the default)
     #[arg(long, conflicts_with_all = ["full", "papers"])]
@@ -48,6 +50,10 @@ pub struct Arguments {
     /// what may be set
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
+    /// Where other programs are installed that experiments measure beside ours (DIR or DIR/bin),
+    /// before the places that the shell looks at; without an experiment `peers` is performed
+    #[arg(long, value_name = "DIR")]
+    peers: Option<PathBuf>,
     /// Slow the node down by so many percent, to see whether `weft compare` tells
     #[arg(long, value_name = "PERCENT", hide = true, default_value_t = 0,
           value_parser = value_parser!(u32).range(..=1000))]
@@ -63,7 +69,14 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     if arguments.experiments == ["list"] {
         return output::print(&list());
     }
-    let chosen = arguments.experiments.iter().map(|name| experiments::experiment(name));
+    let folder = arguments.peers.as_ref();
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        return Err(Failure::input(format!("--peers: {} is no directory", folder.display())));
+    }
+    let names = arguments.experiments.iter().map(String::as_str);
+    // Of nothing but a folder of peers, these are what is asked for.
+    let default = arguments.experiments.is_empty().then_some(PEERS);
+    let chosen = names.chain(default).map(experiments::experiment);
     let chosen: Vec<&Experiment> = chosen.collect::<Result<_, _>>().map_err(Failure::input)?;
     if arguments.file.is_some() && chosen.len() > 1 {
         return Err(Failure::input("--file is for a single experiment"));
@@ -78,6 +91,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let progress = Progress::open(&directory)?;
     let mut rig = Rig::start(MEGABYTES).map_err(Failure::input)?;
     rig.slow_down = arguments.slow_down;
+    rig.peers.clone_from(&arguments.peers);
     for (number, (experiment, former)) in chosen.iter().zip(formers).enumerate() {
         if progress.is_interrupted() && number == 0 {
             return Err(Failure::broken("interrupted before anything was measured"));
@@ -121,6 +135,9 @@ impl Arguments {
         let mut command = format!("weft bench {} --{}", experiment.name, self.effort().name());
         if let Some(file) = &self.file {
             command += &format!(" --file {}", file.display());
+        }
+        if let Some(folder) = &self.peers {
+            command += &format!(" --peers {}", folder.display());
         }
         if self.slow_down > 0 {
             command += &format!(" --slow-down {}", self.slow_down);

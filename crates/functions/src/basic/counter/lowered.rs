@@ -1,0 +1,133 @@
+//! The counter in micro-operations.
+//!
+//! Where the count goes into the payload, plain UDP and TCP is written: what has no room for
+//! the count, or options between the TCP header and its data, is punted.
+
+use weft_function::lower::{
+    Base, Builder, Checksum, ContextField, Label, Note, Operator, Program, Value,
+};
+use weft_function::{Lower, context_field};
+use weft_wire::{EtherType, Protocol};
+
+use super::{Context, Counter, Payload};
+
+const PACKETS: ContextField = context_field!(Context, packets: u64);
+const BYTES: ContextField = context_field!(Context, bytes: u64);
+
+/// Octets of headers without options (RFC 768; RFC 9293 §3.1).
+const UDP: u16 = 8;
+const TCP: u16 = 20;
+/// Bytes from the transport header on that a program may ask for.
+const FAR: u16 = 1024;
+
+impl Lower for Counter {
+    const FIELDS: &'static [ContextField] = &[PACKETS, BYTES];
+
+    fn lower(&self, mut program: Builder) -> Option<Program> {
+        let Some(place) = self.payload else {
+            count(&mut program);
+            return Some(program.finish());
+        };
+        if place.offset % 2 != 0 || place.offset > FAR {
+            // A checksum adds words of 16 bits, of which an odd place shares two.
+            return None;
+        }
+        let (punt, tcp) = (program.label(), program.label());
+        let octets = transport(&mut program, punt);
+        let protocol = program.note(Note::Protocol);
+        let is_tcp = program.is(protocol, Protocol::TCP.0.into());
+        program.branch(is_tcp, tcp);
+        let is_udp = program.is(protocol, Protocol::UDP.0.into());
+        let is_other = program.not(is_udp);
+        program.branch(is_other, punt);
+        require(&mut program, UDP, place, octets, punt);
+        let length = program.load(Base::Transport, 4, 2);
+        let least = program.constant(UDP.into());
+        let is_wrong = program.less(length, least);
+        program.branch(is_wrong, punt);
+        write(&mut program, UDP, place, Checksum::Udp, punt);
+        program.forward();
+        program.place(tcp);
+        require(&mut program, TCP, place, octets, punt);
+        let offset = program.load(Base::Transport, 12, 1);
+        let words = program.shift_right(offset, 4);
+        let is_plain = program.is(words, (TCP / 4).into());
+        let has_options = program.not(is_plain);
+        program.branch(has_options, punt);
+        write(&mut program, TCP, place, Checksum::Tcp, punt);
+        program.forward();
+        program.place(punt);
+        program.punt();
+        Some(program.finish())
+    }
+}
+
+/// Counts, and says how many packets there are.
+fn count(program: &mut Builder) -> Value {
+    let (before, one) = (program.load_context(PACKETS), program.constant(1));
+    let packets = program.add(before, one);
+    program.store_context(PACKETS, packets);
+    let bytes = program.ip_length();
+    program.add_context(BYTES, bytes);
+    packets
+}
+
+/// Octets from the transport header to the end of the IP packet; punts where there is
+/// none, or not all of it.
+fn transport(program: &mut Builder, punt: Label) -> Value {
+    let ether_type = program.note(Note::EtherType);
+    let is_ipv4 = program.is(ether_type, EtherType::IPV4.0.into());
+    let is_ipv6 = program.is(ether_type, EtherType::IPV6.0.into());
+    let is_ip = program.or(is_ipv4, is_ipv6);
+    let start = program.note(Note::TransportOffset);
+    let (network, length) = (program.note(Note::NetworkOffset), program.note(Note::NetworkLength));
+    let (end, frame) = (program.add(network, length), program.length());
+    let is_missing = program.is(start, 0);
+    let is_short = program.less(end, start);
+    let is_cut = program.less(frame, end);
+    let mut wrong = program.not(is_ip);
+    for one in [is_missing, is_short, is_cut] {
+        wrong = program.or(wrong, one);
+    }
+    program.branch(wrong, punt);
+    program.subtract(end, start)
+}
+
+/// Punts what has no room for the count behind a header of so many octets.
+fn require(program: &mut Builder, header: u16, place: Payload, octets: Value, punt: Label) {
+    let room = header + place.offset + u16::from(place.width);
+    program.require(Base::Transport, room, punt);
+    let room = program.constant(room.into());
+    let is_short = program.less(octets, room);
+    program.branch(is_short, punt);
+}
+
+/// Counts, writes the count and repairs the checksum that covers it.
+fn write(program: &mut Builder, header: u16, place: Payload, checksum: Checksum, punt: Label) {
+    let (before, one) = (program.load_context(PACKETS), program.constant(1));
+    let next = program.add(before, one);
+    let low = program.masked(next, u32::MAX.into());
+    let high = program.shift_right(next, 32);
+    let at = header + place.offset;
+    let words = match place.width {
+        4 => vec![(at, low)],
+        _ => vec![(at, high), (at + 4, low)],
+    };
+    // A count that begins again is nothing but zeros, of which a checksum has two kinds.
+    let all = words.iter().fold(None, |all, (_, word)| {
+        Some(all.map_or(*word, |all| program.or(all, *word)))
+    });
+    if let Some(all) = all {
+        let is_zero = program.is(all, 0);
+        program.branch(is_zero, punt);
+    }
+    count(program);
+    let mut change = program.constant(0);
+    for (at, word) in words {
+        let old = program.load(Base::Transport, at, 4);
+        let difference = program.arithmetic(Operator::Difference32, old, word);
+        change = program.add(change, difference);
+        program.store(Base::Transport, at, 4, word);
+    }
+    program.repair(checksum, change);
+}
