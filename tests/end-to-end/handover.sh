@@ -188,6 +188,18 @@ a_node_is_drained() {
         says 2 'there is no node `nowhere`' drain nowhere
 }
 
+# All but one are at station-a.
+users_are_spread() {
+    local half=$((users / 2))
+    "$WEFT" ctl rebalance --by users --dry-run | tee "$work/said" &&
+        grep -Eq "^station-a +$((users - 1)) +[0-9.]+ % +$half +100.0 %$" "$work/said" &&
+        settled station-a $((users - 1)) || return 1
+    "$WEFT" ctl rebalance --by users | tee "$work/said" &&
+        grep -Eq "^$((half - 1)) users moved in [0-9.]+ s$" "$work/said" &&
+        settled station-a "$half" && settled station-b "$half" && says 2 'invalid value' rebalance --by sympathy &&
+        "$WEFT" ctl cordon station-b && says 2 'there are no two stations' rebalance && "$WEFT" ctl uncordon station-b
+}
+
 check "users get their owners" all_get_owners
 check "nodes, users and events are shown" nodes_users_and_events_are_shown
 check "mistakes are one line each" mistakes_are_one_line
@@ -197,4 +209,5 @@ check "all users of a station go and come back" all_move_and_come_back
 check "a killed controller goes on where it was" controller_is_killed
 check "a station that was killed has its users again" station_is_killed
 check "a node is drained, and takes no further users" a_node_is_drained
+check "users are spread over the stations" users_are_spread
 close_report

@@ -14,6 +14,7 @@ use weft_yaml::mistake::{Mistake, Mistakes, Position};
 use weft_yaml::shape;
 use weft_yaml::values::Entries;
 
+use crate::balance::Settings as Rebalance;
 use crate::template;
 
 /// What a document describes.
@@ -89,6 +90,40 @@ pub struct SiteFile {
     /// How nodes come to run as documents say.
     #[serde(default)]
     pub rollout: RolloutFile,
+    /// Lets users go from stations that carry much to those that carry little, as nodes say what
+    /// they carry. Users stay where they are without it.
+    pub rebalance: Option<RebalanceFile>,
+}
+
+/// How users are spread over stations.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Rebalance")]
+pub struct RebalanceFile {
+    /// Seconds over which loads are smoothed; stations must differ for three times as long.
+    #[serde(default = "over")]
+    #[schemars(range(min = 10, max = 3600))]
+    pub over: u64,
+    /// Percent of what a station can carry by which loads may differ.
+    #[serde(default = "tolerance")]
+    #[schemars(range(min = 1, max = 100))]
+    pub tolerance: u64,
+    /// Users that move at a time, at most.
+    #[serde(default = "users")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub users: u64,
+}
+
+fn over() -> u64 {
+    60
+}
+
+fn tolerance() -> u64 {
+    10
+}
+
+fn users() -> u64 {
+    1000
 }
 
 /// How nodes come to run as documents say.
@@ -209,11 +244,20 @@ impl Pace {
     }
 }
 
+/// How a site treats its nodes and their users.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Treatment {
+    /// How changes are rolled out.
+    pub pace: Pace,
+    /// How users are spread over stations; none where they stay where they are.
+    pub rebalance: Option<Rebalance>,
+}
+
 /// What a document says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Meaning {
     /// Of a site.
-    Site(Pace),
+    Site(Treatment),
     /// Of nodes, in the order in which they are changed.
     Nodes(Vec<Described>),
 }
@@ -312,7 +356,30 @@ fn site(source: &mut Source<'_>) -> Option<(String, Meaning)> {
     if !(0.0..=100.0).contains(&drops) {
         source.wrong("rollout.drops", format!("must be 0 to 100 percent, not {drops}"));
     }
-    source.mistakes.is_empty().then(|| (read.metadata.name, Meaning::Site(Pace::of(&read.rollout))))
+    let rebalance = read.rebalance.map(|file| rebalance(&file, source));
+    let treatment = Treatment { pace: Pace::of(&read.rollout), rebalance };
+    source.mistakes.is_empty().then_some((read.metadata.name, Meaning::Site(treatment)))
+}
+
+fn rebalance(file: &RebalanceFile, source: &mut Source<'_>) -> Rebalance {
+    let RebalanceFile { over, tolerance, users } = *file;
+    let bounds = [
+        ("over", over, 10..=3600, "seconds"),
+        ("tolerance", tolerance, 1..=100, "percent"),
+        ("users", users, 1..=1_000_000, "users"),
+    ];
+    for (key, value, bounds, unit) in bounds {
+        if !bounds.contains(&value) {
+            let (least, most) = bounds.into_inner();
+            let message = format!("must be {least} to {most} {unit}, not {value}");
+            source.wrong(&format!("rebalance.{key}"), message);
+        }
+    }
+    Rebalance {
+        over: Duration::from_secs(over),
+        tolerance: tolerance as f64 / 100.0,
+        users: users as usize,
+    }
 }
 
 fn check_name(name: &str, source: &mut Source<'_>) {

@@ -4,12 +4,14 @@
 //! them. They are read and checked whole, with all that were applied before; a [set](set::Set)
 //! that has no mistakes becomes the next revision of the [history](history::History). A
 //! [rollout](rollout::Rollout) then changes one node after another, looks at each for a while,
-//! and says so if a node refuses or drops more than before.
+//! and says so if a node refuses or drops more than before. A [balance](balance::Balance) says
+//! which users are to go to other nodes as their loads are.
 //!
 //! There is no I/O here: a controller keeps records, tells nodes, and has the time.
 
 #![forbid(unsafe_code)]
 
+pub mod balance;
 pub mod document;
 pub mod history;
 pub mod rollout;

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 use weft_yaml::mistake::{Mistake, Mistakes, Position};
 
-use crate::document::{self, Described, Document, DocumentKind, Meaning, Pace};
+use crate::balance::Settings as Rebalance;
+use crate::document::{self, Described, Document, DocumentKind, Meaning, Pace, Treatment};
 
 /// Octets of all documents together.
 pub const MOST_OCTETS: usize = 256 << 10;
@@ -159,8 +160,17 @@ impl Set {
 
     /// How changes are rolled out.
     pub fn pace(&self) -> Pace {
+        self.treatment().pace
+    }
+
+    /// How users are spread over stations; none where they stay where they are.
+    pub fn rebalance(&self) -> Option<Rebalance> {
+        self.treatment().rebalance
+    }
+
+    fn treatment(&self) -> Treatment {
         let site = self.0.values().find_map(|document| match document.meaning {
-            Meaning::Site(pace) => Some(pace),
+            Meaning::Site(treatment) => Some(treatment),
             Meaning::Nodes(_) => None,
         });
         site.unwrap_or_default()

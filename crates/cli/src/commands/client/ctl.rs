@@ -8,6 +8,7 @@ mod function;
 mod function_move;
 mod handover;
 mod radio;
+mod rebalance;
 pub mod site;
 mod user;
 
@@ -70,6 +71,8 @@ enum CtlCommand {
     Gone(site::GoneNode),
     /// Hand all users of a node over to others, and let it take no further ones
     Drain(drain::Arguments),
+    /// Hand users over so that all stations carry the same
+    Rebalance(rebalance::Arguments),
     /// Let a node take no further users
     Cordon(drain::Arguments),
     /// Let a node take users again
@@ -97,6 +100,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         CtlCommand::Events(arguments) => return site::events(&arguments),
         CtlCommand::Gone(arguments) => return site::gone(&arguments),
         CtlCommand::Drain(arguments) => return drain::drain(&arguments),
+        CtlCommand::Rebalance(arguments) => return rebalance::run(&arguments),
         CtlCommand::Cordon(arguments) => return drain::cordon(&arguments),
         CtlCommand::Uncordon(arguments) => return drain::uncordon(&arguments),
     };

@@ -18,7 +18,9 @@ impl From<OrderError> for Failure {
             OrderError::Refused(refusal) => refused(refusal),
             OrderError::Same | OrderError::Anchor => Failure::bad(error),
             OrderError::Cordoned => Failure::conflict(error),
-            OrderError::Nowhere => Failure::new(StatusCode::SERVICE_UNAVAILABLE, error),
+            OrderError::Nowhere | OrderError::Few | OrderError::Unmeasured => {
+                Failure::new(StatusCode::SERVICE_UNAVAILABLE, error)
+            }
         }
     }
 }

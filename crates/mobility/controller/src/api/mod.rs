@@ -19,7 +19,10 @@ mod state;
 mod types;
 mod users;
 
-pub use crate::engine::Happening as Event;
+pub use crate::engine::{Happening as Event, Measure};
 pub use server::{Listening, ServeError, Serving};
-pub use types::{Gone, Handover, HandoverOrder, Load, Node, Pair, Placement, Unmoved, User};
+pub use types::{
+    Gone, Handover, HandoverOrder, Load, Node, Pair, Placement, Rebalance, RebalanceOrder, Share,
+    Unmoved, User,
+};
 pub use weft_http::problem::Problem;

@@ -4,11 +4,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use weft_http::extract::{Json, Path, Text};
 use weft_http::problem::Failure;
+use weft_mobility_protocol::NodeId;
+use weft_site::balance::Station;
 
 use super::answer::refused;
 use super::handovers::handover;
 use super::state::{Shared, body};
-use super::types::{About, Gone, Handover, Load, Node};
+use super::types::{About, Gone, Handover, Load, Node, Rebalance, RebalanceOrder, Share};
 use crate::engine::{NodeLoad, NodeView};
 use crate::standing::Standing;
 
@@ -184,4 +186,37 @@ pub async fn drain(
     let orders = shared.handle.ask(move |engine| engine.drain(node)).await??;
     let orders = orders.into_iter().map(|order| handover(&shared, order)).collect();
     Ok((StatusCode::ACCEPTED, Json(orders)))
+}
+
+/// Hands users over so that all stations carry the same, as far as users are alike.
+#[utoipa::path(
+    post,
+    path = "/v1/rebalance",
+    request_body = RebalanceOrder,
+    responses(
+        (status = 202, description = "What stations carry, and the orders", body = Rebalance),
+        (status = 400, description = "The body cannot be read"),
+        (status = 413, description = "The body is too long"),
+        (status = 503, description = "There are no two stations, or the controller stops"),
+    ),
+)]
+pub async fn rebalance(
+    State(shared): State<Shared>,
+    Text(text): Text,
+) -> Result<(StatusCode, Json<Rebalance>), Failure> {
+    let RebalanceOrder { by, dry_run } = body(&text)?;
+    let level = shared.handle.ask(move |engine| engine.level(by, dry_run)).await??;
+    let share = |[before, then]: &[Station<NodeId>; 2]| Share {
+        node: shared.name(before.key),
+        users: before.users,
+        load: before.load,
+        users_then: then.users,
+        load_then: then.load,
+    };
+    let answer = Rebalance {
+        measure: level.measure,
+        stations: level.stations.iter().map(share).collect(),
+        orders: level.orders.into_iter().map(|order| handover(&shared, order)).collect(),
+    };
+    Ok((StatusCode::ACCEPTED, Json(answer)))
 }

@@ -84,6 +84,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(nodes::remove))
         .routes(routes!(nodes::cordon, nodes::uncordon))
         .routes(routes!(nodes::drain))
+        .routes(routes!(nodes::rebalance))
         .routes(routes!(standby::list))
         .routes(routes!(documents::list, documents::apply))
         .routes(routes!(documents::delete))

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::engine::Measure;
+
 /// The controller itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct About {
@@ -127,8 +129,10 @@ pub struct User {
 pub struct Placement {
     /// The node that stands before the stations.
     pub anchor: String,
-    /// The node that is to own it.
-    pub node: String,
+    /// The node that is to own it; without one, the station that has the fewest users for what
+    /// it can carry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
 }
 
 /// Who is to be handed over, and where to: one user, or all of a node.
@@ -178,6 +182,45 @@ pub struct Unmoved {
     pub user: u64,
     /// In one sentence.
     pub reason: String,
+}
+
+/// Whether stations are only looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct RebalanceOrder {
+    /// What stations are compared by; without it, the first of these that all of them say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<Measure>,
+    /// Whether no user is to move.
+    pub dry_run: bool,
+}
+
+/// What stations carry, and users who move so that all carry the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Rebalance {
+    /// What stations are compared by.
+    pub measure: Measure,
+    /// The stations that can take users.
+    pub stations: Vec<Share>,
+    /// Orders to hand users over; none for a dry run.
+    pub orders: Vec<Handover>,
+}
+
+/// What a station carries, and what it should carry then.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Share {
+    /// Its name.
+    pub node: String,
+    /// Users that it has.
+    pub users: usize,
+    /// What it carries, by the measure.
+    pub load: f64,
+    /// Users that it has then.
+    pub users_then: usize,
+    /// What it should carry then, if all of a station's users cost the same.
+    pub load_then: f64,
 }
 
 /// A node does not come back.

@@ -102,8 +102,9 @@ pub async fn put(
 ) -> Result<(StatusCode, Json<User>), Failure> {
     let number = parse(&number)?;
     let Placement { anchor, node } = body(&text)?;
-    let (anchor, node) = (shared.node(&anchor)?, shared.node(&node)?);
-    if anchor == node {
+    let anchor = shared.node(&anchor)?;
+    let node = node.map(|node| shared.node(&node)).transpose()?;
+    if node == Some(anchor) {
         return Err(Failure::bad("the anchor cannot own a user itself"));
     }
     let add = move |engine: &mut Engine| {
@@ -111,6 +112,7 @@ pub async fn put(
             let detail = format!("the controller has {most} users and takes no more");
             return Err(Failure::new(StatusCode::INSUFFICIENT_STORAGE, detail));
         }
+        let node = node.or_else(|| engine.place_for(anchor)).ok_or(OrderError::Nowhere)?;
         if engine.is_cordoned(node) {
             return Err(OrderError::Cordoned.into());
         }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weft_mobility_protocol::NodeId;
 use weft_mobility_transport::{Report, note::Note};
+use weft_site::balance::Settings as Rebalance;
 use weft_site::document::{Described, Document, DocumentKind};
 use weft_site::history::{History, Phase, Progress, Revision};
 use weft_site::rollout::{Action, NodeProgress, Rollout, Said};
@@ -108,6 +109,16 @@ impl Desired {
     /// When there is something to do although nothing happens.
     pub fn next(&self) -> Option<Instant> {
         Some(self.began + self.rollout.next(self.now())?)
+    }
+
+    /// How users are spread over stations; none where they stay where they are.
+    pub fn rebalance(&self) -> Option<Rebalance> {
+        self.set.rebalance()
+    }
+
+    /// What becomes of the newest revision.
+    pub fn phase(&self) -> Phase {
+        self.history.progress.phase
     }
 
     fn revision(&self) -> u64 {

@@ -53,7 +53,7 @@ impl Engine {
     }
 
     /// What stations can carry, as they say; the same of each if one of them does not say it.
-    fn weights(&self, stations: &BTreeMap<NodeId, usize>) -> BTreeMap<NodeId, u64> {
+    pub(super) fn weights(&self, stations: &BTreeMap<NodeId, usize>) -> BTreeMap<NodeId, u64> {
         let capacity = |node: &NodeId| self.members.get(*node).map_or(0, |member| member.capacity);
         let all: BTreeMap<_, _> =
             stations.keys().map(|station| (*station, capacity(station))).collect();
@@ -68,6 +68,14 @@ impl Engine {
         let weights = self.weights(stations);
         let full = stations.iter().map(|(node, users)| (fullness(&weights, *node, *users), *node));
         full.min().map(|(_, station)| station)
+    }
+
+    /// Where a new user with that anchor is placed: at the station that has the fewest users for
+    /// what it can carry.
+    pub fn place_for(&self, anchor: NodeId) -> Option<NodeId> {
+        let mut stations = self.stations();
+        stations.remove(&anchor);
+        self.emptiest(&stations)
     }
 
     /// Nodes that can take users, and how many they have: connected, not cordoned, and no

@@ -28,7 +28,8 @@ pub struct Happening {
     /// `removed`, `refused`: of a user. `connected`, `lost`: of a node. `registered`: a
     /// node has said where and what it is. `expired`: its lease has ended.
     /// `takes-over`: the standby owns the users of its pair.
-    /// `rollout-failed`, `rollout-complete`: of documents.
+    /// `rollout-failed`, `rollout-complete`: of documents. `spread`: users go to the node, as
+    /// others carry more.
     pub event: String,
     /// The user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,6 +91,11 @@ impl Happening {
     /// The lease of a node has ended.
     pub fn expired(node: String) -> Happening {
         Happening::new("expired", None, Some(node))
+    }
+
+    /// Users go to a node so that others carry less.
+    pub fn spread(node: String, said: String) -> Happening {
+        Happening { reason: Some(said), ..Happening::new("spread", None, Some(node)) }
     }
 
     /// What becomes of documents: `failed` at a node, or `complete`.

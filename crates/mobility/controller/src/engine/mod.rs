@@ -4,6 +4,7 @@
 //! once, but for records, which are gathered and made durable together; only then
 //! the machine is told of them, and the moves that waited for that go on.
 
+mod balance;
 mod desired;
 mod drain;
 mod events;
@@ -33,6 +34,7 @@ use crate::journal::{Entry, Gone, Journal, JournalError, Recovered};
 use crate::members::Members;
 use crate::pair::Pair;
 
+pub use balance::{Levelling, Measure};
 pub use desired::{Outcome, Standing as SiteStanding};
 pub use events::{Happening, Watcher};
 pub(crate) use inputs::{Answer, Input};
@@ -43,6 +45,7 @@ pub use orders::{Order, OrderError, Ways};
 pub use pairs::PairView;
 pub use view::{NodeView, UserView};
 
+use balance::Balance;
 use desired::Desired;
 use events::Events;
 use load::Loads;
@@ -79,6 +82,7 @@ pub struct Engine {
     /// Whether users of a node are adopted when its lease ends.
     adopts: bool,
     desired: Desired,
+    balance: Balance,
     /// Nodes that are welcome once their registration is durable.
     joining: Vec<PeerAddress>,
     /// Names of nodes that could not register.
@@ -117,6 +121,7 @@ impl Engine {
             adopts: membership.is_some_and(|membership| membership.adopt),
             members,
             desired: Desired::new(recovered.history.clone()),
+            balance: Balance::new(),
             joining: Vec::new(),
             unfit: HashSet::new(),
             seeds: Seeds::new(&configuration.users, &recovered.records),
@@ -175,6 +180,7 @@ impl Engine {
             }
             self.expire(now);
             self.roll();
+            self.rebalance(now);
             self.sow();
             self.commit()?;
         }
@@ -226,7 +232,7 @@ impl Engine {
 
     /// When there is something to do although nothing arrives.
     fn next(&self) -> Option<Instant> {
-        let own = [self.leases.next(), self.desired.next()];
+        let own = [self.leases.next(), self.desired.next(), self.next_look()];
         self.timers.next().into_iter().chain(own.into_iter().flatten()).min()
     }
 

@@ -103,6 +103,12 @@ pub enum OrderError {
     /// There is no node for the users.
     #[error("no other node can take the users: none is connected and takes users")]
     Nowhere,
+    /// There are no two stations.
+    #[error("there are no two stations: nodes that are connected, not cordoned and no anchor")]
+    Few,
+    /// Stations are to be compared by what not all of them say.
+    #[error("not all stations say that of themselves, or have said it of late")]
+    Unmeasured,
     /// The target stands before the stations.
     #[error("the anchor cannot own a user itself")]
     Anchor,

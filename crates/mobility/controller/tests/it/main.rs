@@ -1,6 +1,7 @@
 //! The integration tests of this crate, as one program: one to link, not one for each file.
 
 mod api;
+mod balance;
 mod documents;
 mod field;
 mod members;

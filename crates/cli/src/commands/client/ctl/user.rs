@@ -16,9 +16,10 @@ pub enum UserCommand {
         /// Number of the user
         #[arg(value_name = "USER")]
         user: u64,
-        /// The node that is to own it
+        /// The node that is to own it; without it, the station that has the fewest users for what
+        /// it can carry
         #[arg(long, value_name = "NODE")]
-        node: String,
+        node: Option<String>,
         /// The node that stands before the stations
         #[arg(long, value_name = "NODE")]
         anchor: String,
@@ -42,10 +43,12 @@ pub enum UserCommand {
 pub fn run(what: UserCommand) -> Result<(), Failure> {
     match what {
         UserCommand::Add { target, user, node, anchor } => {
-            let placement = Placement { anchor, node: node.clone() };
+            let placement = Placement { anchor, node };
             // Texts: there is nothing that JSON could not say.
             let body = serde_json::to_string(&placement).map_err(Failure::broken)?;
-            let _: User = target.client()?.put(&format!("/v1/users/{user}"), body)?;
+            let added: User = target.client()?.put(&format!("/v1/users/{user}"), body)?;
+            // It is on its way there.
+            let node = added.target.or(added.owner).unwrap_or_default();
             output::line(&format!("user {user} is to be {node}'s"))
         }
         UserCommand::Remove { target, users } => {

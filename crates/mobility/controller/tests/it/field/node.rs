@@ -62,7 +62,7 @@ impl Node {
                 timers: BTreeMap::new(),
                 contexts: HashMap::new(),
                 report: Report::default(),
-                load: Load { busy: Some(1250), ..Load::default() },
+                load: Load::default(),
             };
             work.carry_out(out);
             work.run(&received);
@@ -100,6 +100,11 @@ struct Work {
     contexts: HashMap<User, u64>,
     report: Report,
     load: Load,
+}
+
+/// Share of its core that a station with so many users says packets take, in 1/10,000.
+pub fn busy(users: usize) -> u16 {
+    1250 + 100 * users.min(80) as u16
 }
 
 impl Work {
@@ -161,6 +166,10 @@ impl Work {
     /// Says what it carries, 1,000 packets a second on its own clock, and how it runs where it
     /// has registered.
     fn tell(&mut self) {
+        let owners = self.shared.owners.lock().unwrap();
+        let users = owners.values().filter(|nodes| **nodes == [self.number]).count();
+        drop(owners);
+        self.load.busy = Some(busy(users));
         self.load.uptime += 1_000_000_000;
         self.load.received += 1000;
         self.load.dropped += 10;
