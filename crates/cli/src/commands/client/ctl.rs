@@ -9,6 +9,7 @@ mod function_move;
 mod handover;
 mod radio;
 pub mod site;
+mod switch_over;
 mod user;
 
 use std::fs;
@@ -56,6 +57,8 @@ enum CtlCommand {
     Nodes(site::Nodes),
     /// Show nodes of which one stands by the other
     Pairs(site::Nodes),
+    /// Let the standby of a node own its users now, with all contexts
+    SwitchOver(switch_over::Arguments),
     /// Show users that move, or one: owner and epoch
     Users(site::Users),
     /// Add and remove users that move
@@ -91,6 +94,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         CtlCommand::Radio(arguments) => return radio::run(arguments),
         CtlCommand::Nodes(arguments) => return site::nodes(&arguments),
         CtlCommand::Pairs(arguments) => return site::pairs(&arguments),
+        CtlCommand::SwitchOver(arguments) => return switch_over::run(&arguments),
         CtlCommand::Users(arguments) => return site::users(&arguments),
         CtlCommand::User(what) => return user::run(what),
         CtlCommand::Certificates(what) => return certificates::run(what),

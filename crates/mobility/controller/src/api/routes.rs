@@ -85,6 +85,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(nodes::cordon, nodes::uncordon))
         .routes(routes!(nodes::drain))
         .routes(routes!(standby::list))
+        .routes(routes!(standby::switch_over))
         .routes(routes!(documents::list, documents::apply))
         .routes(routes!(documents::delete))
         .routes(routes!(documents::revisions))
