@@ -20,45 +20,23 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 . ../lib/netns.sh
 # shellcheck source-path=SCRIPTDIR source=../lib/node.sh
 . ../lib/node.sh
+# shellcheck source-path=SCRIPTDIR source=../lib/pair.sh
+. ../lib/pair.sh
 
 UE4=10.45.0.1 UE6=2001:db8:45::1
 GATEWAY6=2001:db8:0:1::fe
 LONGEST=${LONGEST:-15} # seconds that users may be without a gateway, on a machine with much to do
 MORE=${BEARERS:-0} # bearers beside those of the traffic
-declare -A running
 
 gain_privileges "$@"
 need_locked_memory
 /usr/bin/python3 -c 'import scapy.contrib.gtp' 2>/dev/null || skip_script "python3-scapy is not installed"
 [ -c /dev/net/tun ] || skip_script "the kernel has no TUN devices"
 start_namespaces
-work=$netns_work
-export XDG_RUNTIME_DIR=$work
-
-# attach SIDE DEVICE BRIDGE NUMBER: a link to a switch.
-attach() {
-    make_link "$1" "$2" "02:00:00:00:0$4:01" net "$3-$1" "02:00:00:00:0$4:02" 1600
-    in_ns net ip link set "$3-$1" master "$3"
-}
+begin_pair
 
 lay_out() {
-    local side bridge
-    for side in a b na nb ctl net; do
-        make_namespace "$side"
-    done
-    for side in na nb; do
-        in_ns "$side" sysctl -qw net.ipv6.conf.default.disable_ipv6=1
-    done
-    for bridge in acc dn oam; do
-        in_ns net ip link add "$bridge" type bridge mcast_snooping 0
-        in_ns net ip link set "$bridge" up
-    done
-    attach a eth0 acc 1 && attach b eth0 dn 2 && attach ctl oam oam 3
-    attach na access acc 4 && attach na core dn 5 && attach na oam oam 6
-    attach nb access acc 7 && attach nb core dn 8 && attach nb oam oam 9
-    in_ns ctl ip address add 192.0.2.1/24 dev oam
-    in_ns na ip address add 192.0.2.2/24 dev oam
-    in_ns nb ip address add 192.0.2.3/24 dev oam
+    lay_out_pair
     in_ns a ip address add 10.0.0.1/24 dev eth0
     in_ns a ip address add 2001:db8:0:1::1/64 dev eth0
     in_ns b ip address add 198.51.100.1/24 dev eth0
@@ -69,22 +47,7 @@ lay_out() {
 
 write_files() {
     local name number
-    printf 'nodes-know-this-token' >"$work/node-token"
-    "$WEFT" ctl certificates init --folder "$work/certificates" >/dev/null &&
-        "$WEFT" ctl certificates issue --folder "$work/certificates" site gateway-a gateway-b gateway-c >/dev/null ||
-        return 1
-    cat >"$work/site.yaml" <<YAML
-apiVersion: weft/v1
-kind: Controller
-metadata: {name: site}
-listen: 192.0.2.1:9471
-tokenFile: node-token
-tls: {certificate: certificates/site.pem, key: certificates/site-key.pem, authority: certificates/authority.pem}
-records: records
-nodes:
-  gateway-a: {number: 1, address: 192.0.2.2:9473}
-  gateway-b: {number: 2, address: 192.0.2.3:9473, standbyFor: gateway-a}
-YAML
+    write_site gateway-c || return 1
     number=0
     for name in gateway-a gateway-b; do
         number=$((number + 1))
@@ -145,44 +108,6 @@ rules: |
 YAML
 }
 
-# launch NAME SIDE ADDRESS: a gateway.
-launch() {
-    rm -f "$work/$1.log"
-    start_in "$2" "$work/$1.log" env WEFT_SOCKET="$work/$1.sock" "$WEFT" run "$work/$1.yaml" \
-        --handover-controller 192.0.2.1:9471 --handover-listen "$3:9473" --handover-token-file "$work/node-token"
-    running[$1]=$started
-    wait_until 30 grep -q 'waits for its controller' "$work/$1.log" || { cat "$work/$1.log" && return 1; }
-}
-
-launch_a() { launch gateway-a na 192.0.2.2; }
-launch_b() { launch gateway-b nb 192.0.2.3; }
-
-launch_site() {
-    start_in ctl "$work/site.log" "$WEFT" control "$work/site.yaml"
-    running[site]=$started
-    wait_until 30 test -S "$work/weft/site.controller"
-}
-
-# pairs: JSON of what the controller knows of the pair.
-pairs() { "$WEFT" ctl pairs --controller site --json; }
-
-# owns NAME: the controller says so, and the node is ready.
-owns() {
-    pairs | jq -e ".[0].owner == \"$1\"" && grep -q "^node $1 is ready" "$work/$1.log"
-}
-
-# may_take_over NAME: it stands by and has all.
-may_take_over() {
-    pairs | jq -e ".[0].standby == \"$1\" and .[0].whole and .[0].standbyHeard"
-}
-
-stands_by() {
-    wait_until 30 may_take_over "$1" && return
-    cat "$work/$1.log"
-    pairs
-    return 1
-}
-
 # has_lines COUNT FILE
 has_lines() { [ "$(wc -l <"$2")" -ge "$1" ]; }
 
@@ -198,6 +123,9 @@ pauses() {
     done
 }
 
+# took NAME: seconds from the word that it owns the users until it can carry their packets.
+took() { grep 'the node goes on' "$work/$1.log" | tail -n 1 | sed 's/.*seconds=//'; }
+
 # taken_over NAME: it owns the users, carries packets of both, and has the bearers.
 taken_over() {
     wait_until 30 owns "$1" || { tail -n 5 "$work"/gateway-?.log "$work/site.log" && pairs && return 1; }
@@ -206,7 +134,7 @@ taken_over() {
     sleep 1
     local worst
     worst=$(pauses | jq -s 'flatten | max // 0')
-    note "$2: users waited $worst s"
+    note "$2: users waited $worst s, of which contexts took $(took "$1") s"
     jq -en "$worst < $LONGEST" >/dev/null || { echo "users waited $worst s" && return 1; }
     equal bearers "$(WEFT_SOCKET=$work/$1.sock "$WEFT" show state --json | jq .restoredBearers)" "$bearers"
 }
@@ -234,12 +162,6 @@ add_one() {
     printf -- '- {id: %s, like: like-me, match: {ipv4: 10.45.1.%s, teid: %s}, functions: {from-radio: {peer: 10.0.0.1}}}\n' \
         "$bearers" "$((bearers - MORE))" "$((bearers - MORE + 0x3000))" >"$work/one.yaml"
     WEFT_SOCKET=$work/$1.sock "$WEFT" ctl bearer add --file "$work/one.yaml" | grep -q 'added 1'
-}
-
-ends_by_itself() {
-    wait_until 30 is_gone "${running[$1]}" || { tail -n 5 "$work/$1.log" && return 1; }
-    wait "${running[$1]}" 2>/dev/null
-    grep -E 'owns the users, in epoch [0-9]+; the node ends' "$work/$1.log" || { cat "$work/$1.log" && return 1; }
 }
 
 cut_off() {

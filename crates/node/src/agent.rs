@@ -44,7 +44,6 @@ pub(crate) use self::upgrade::{
     FORMAT, Prepared, check_functions, named_slots, position, take_neighbours, versions,
 };
 pub use self::upgrade::{Offer, OfferedFunction, OfferedNeighbour};
-use crate::assemble::seconds_since_1970;
 use crate::bearer::{Event, Listeners, Subscribers};
 use crate::functions::Functions;
 use crate::gtpu_peers::GtpuPeers;
@@ -95,11 +94,6 @@ const LOOK_EVERY: u64 = 100_000_000;
 const PUNTS: usize = 32;
 
 impl Agent {
-    /// The node has stood by until now.
-    pub(crate) fn starts_now(&mut self) {
-        self.started = seconds_since_1970();
-    }
-
     /// Notes the tunnels of the configuration, before the first round.
     pub(crate) fn note_first_tunnels(&mut self) {
         let (paths, now) = (&mut self.gtpu_peers.paths, self.clock.now());

@@ -4,7 +4,6 @@ use std::io::{self, Read, Write};
 
 use crate::error::StateError;
 use crate::record::{Change, Kind};
-use crate::store::Store;
 
 /// Is given key, version and octets of each record; says what is wrong with one.
 pub type EachRecord<'a> = dyn FnMut(&[u8], u8, &[u8]) -> Result<(), String> + 'a;
@@ -19,7 +18,7 @@ pub trait Records {
     fn each_of(&self, kind: Kind, each: &mut EachRecord<'_>) -> Result<(), StateError>;
 }
 
-/// A store of records: a file ([`Store`]), or a cluster that several processes reach.
+/// A store of records: a file ([`Store`](crate::Store)), or a cluster that several processes reach.
 ///
 /// All implementations keep what [`RecordStore::write`] promises, and pass the same tests.
 pub trait RecordStore: Records + Send {
@@ -29,18 +28,6 @@ pub trait RecordStore: Records + Send {
     /// # Errors
     /// [`StateError`]; [`StateError::Deposed`] when another process writes there now.
     fn write(&mut self, changes: &[Change]) -> Result<(), StateError>;
-}
-
-impl RecordStore for Store {
-    fn write(&mut self, changes: &[Change]) -> Result<(), StateError> {
-        Store::write(self, changes)
-    }
-}
-
-impl Records for Store {
-    fn each_of(&self, kind: Kind, each: &mut EachRecord<'_>) -> Result<(), StateError> {
-        self.each(kind, each)
-    }
 }
 
 /// Longest key and longest record that are read from another process, in octets.

@@ -13,7 +13,7 @@ use redb::{Builder, Database, ReadableDatabase, StorageBackend};
 use crate::error::StateError;
 use crate::feed::Feed;
 use crate::record::{Change, Kind, OWN, full_key};
-use crate::records::Records;
+use crate::records::{EachRecord, RecordStore, Records};
 use crate::snapshot::{Each, RECORDS, Snapshot};
 
 /// How records are laid out in the file. It is raised when a program of before could not read
@@ -75,6 +75,18 @@ pub struct Store {
     is_new: bool,
     /// What is written, for another machine.
     feed: Option<Feed>,
+}
+
+impl RecordStore for Store {
+    fn write(&mut self, changes: &[Change]) -> Result<(), StateError> {
+        Store::write(self, changes)
+    }
+}
+
+impl Records for Store {
+    fn each_of(&self, kind: Kind, each: &mut EachRecord<'_>) -> Result<(), StateError> {
+        self.each(kind, each)
+    }
 }
 
 impl fmt::Debug for Store {

@@ -1,6 +1,7 @@
 //! `restart`: how soon a node has again what commands had set, and what it costs that commands
 //! are durable.
 
+mod standby;
 mod trial;
 mod upgrade;
 
@@ -23,6 +24,7 @@ const ALL: &str = "first packets of all";
 const RATE: &str = "durable commands";
 const LATENCY: &str = "a durable batch, p99";
 const UPGRADE: &str = "an upgrade";
+const TAKEOVER: &str = "a takeover by a standby";
 const MILLION: u32 = 1_000_000;
 
 /// See [`Study::VARIES`].
@@ -43,6 +45,9 @@ pub struct Parameters {
     /// Users of nodes that are taken over.
     #[schemars(inner(range(min = 1, max = 10_000_000)))]
     users: Vec<u32>,
+    /// Bearers of nodes that die and whose standby takes over.
+    #[schemars(inner(range(min = 1, max = 10_000_000)))]
+    standby: Vec<u32>,
     /// Commands that are applied at once.
     #[schemars(range(min = 1))]
     batch: usize,
@@ -80,6 +85,12 @@ impl Study for Restarts {
         run.rounds(parameters.repetitions, &upgrades, |rig, &users| {
             Ok((Values::of(upgrade::upgrade(rig, users)?.as_secs_f64() * 1e3), 0.0))
         })?;
+        run.series(TAKEOVER, X, "ms", Some(Better::Lower));
+        let takeovers: Vec<_> =
+            parameters.standby.iter().map(|count| Cell::new(TAKEOVER, *count, *count)).collect();
+        run.rounds(parameters.repetitions, &takeovers, |rig, &bearers| {
+            Ok((Values::of(standby::takeover(rig, bearers)?.as_secs_f64() * 1e3), 0.0))
+        })?;
         run.rounds(parameters.repetitions, &cells, |rig, &bearers| {
             let mut restart = Restart::new(rig, bearers)?;
             let commands = match bearers == most {
@@ -112,6 +123,7 @@ impl Study for Restarts {
             ("command_latency_us_p99_durable", latency),
             ("upgrade_blackout_ms_1k", at(UPGRADE, 1000)),
             ("upgrade_blackout_ms_100k", at(UPGRADE, 100_000)),
+            ("standby_takeover_ms", at(TAKEOVER, 100_000)),
         ];
         for (name, value) in figures {
             value.into_iter().for_each(|value| results.derive(name, value));

@@ -56,6 +56,8 @@ pub struct Pair {
     /// When the owner has last said something.
     owner: Option<Instant>,
     standby: Option<Heard>,
+    /// Up to when the owner is told to give the users to its standby.
+    leaves_by: Option<Instant>,
     /// Why the standby does not take over, as it was logged.
     said: Option<&'static str>,
 }
@@ -69,6 +71,25 @@ pub struct Answer {
     pub takes_over: bool,
     /// What is said; nothing to a node that leaves.
     pub step: Option<StandbyStep>,
+    /// The owner is told to leave, too.
+    pub leave: bool,
+}
+
+/// Why an owner is not told to give the users to its standby.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotSwitched {
+    /// It has no standby.
+    #[error("the node is of no pair: `standbyFor` says who stands by for it")]
+    NoPair,
+    /// It does not own the users.
+    #[error("the node does not own the users of its pair")]
+    NotOwner,
+    /// It does not hear it.
+    #[error("the node is not heard")]
+    NotHeard,
+    /// The other node cannot have them.
+    #[error("its standby is not heard, or does not have all records: see `weft ctl pairs`")]
+    NotWhole,
 }
 
 impl Pair {
@@ -85,6 +106,7 @@ impl Pair {
             has_left: false,
             owner: None,
             standby: None,
+            leaves_by: None,
             said: None,
         }
     }
@@ -109,7 +131,8 @@ impl Pair {
                 if is_of_epoch {
                     (self.has_left, self.quiet, self.record.whole) = (true, now, whole);
                 }
-                return Answer { is_new: self.record != before, takes_over, step: None };
+                let is_new = self.record != before;
+                return Answer { is_new, takes_over, step: None, leave: false };
             }
             (self.has_left, self.owner, self.quiet) = (false, Some(now), now + lease);
             // A node that starts does not know yet; its word counts once it owns the users.
@@ -123,7 +146,7 @@ impl Pair {
                 let epoch = Epoch(self.record.epoch.0 + 1);
                 self.record = PairRecord { owner: from, epoch, whole: false };
                 (self.has_left, self.owner, self.quiet) = (false, Some(now), now + lease);
-                (self.standby, self.said) = (None, None);
+                (self.standby, self.said, self.leaves_by) = (None, None, None);
             }
         }
         let PairRecord { owner, epoch, whole } = self.record;
@@ -132,7 +155,32 @@ impl Pair {
             true => StandbyStep::Grant { epoch, stamp, lease, whole, peer },
             false => StandbyStep::Deny { epoch, stamp, lease, peer },
         };
-        Answer { is_new: self.record != before, takes_over, step: Some(step) }
+        let owns = from == owner && standing == Standing::Owns;
+        let leave = owns && self.leaves_by.is_some_and(|until| now < until);
+        Answer { is_new: self.record != before, takes_over, step: Some(step), leave }
+    }
+
+    /// The owner `from` is to give the users to its standby: it is told with each answer for
+    /// `patience`, or until it has done so.
+    ///
+    /// # Errors
+    /// [`NotSwitched`].
+    pub fn switch_over(
+        &mut self,
+        from: NodeId,
+        (lately, patience): (Duration, Duration),
+        now: Instant,
+    ) -> Result<(), NotSwitched> {
+        let (owner_heard, _, whole) = self.heard(lately, now);
+        match (self.record.owner == from, owner_heard, whole) {
+            (false, ..) => Err(NotSwitched::NotOwner),
+            (_, false, _) => Err(NotSwitched::NotHeard),
+            (.., false) => Err(NotSwitched::NotWhole),
+            _ => {
+                self.leaves_by = Some(now + patience);
+                Ok(())
+            }
+        }
     }
 
     fn takes_over(&mut self, whole: bool, hears: bool, now: Instant) -> bool {
@@ -278,6 +326,32 @@ mod tests {
         assert_eq!(granted(&scene.stands(B, 4, true, true)), Some((5, false)));
         // It comes back behind that, and then stands by.
         assert_eq!(granted(&scene.stands(A, 4, true, false)), None);
+    }
+
+    #[test]
+    fn an_owner_is_told_to_leave_where_its_standby_can_have_the_users() {
+        let mut scene = Scene::new(Some(PairRecord { owner: A, epoch: Epoch(4), whole: true }));
+        let times = (2 * LEASE, 10 * LEASE);
+        let switch = |scene: &mut Scene, node| scene.0.switch_over(node, times, scene.1);
+        assert_eq!(switch(&mut scene, A), Err(NotSwitched::NotHeard));
+        assert!(!scene.owns(A, 4, true).leave);
+        assert_eq!(switch(&mut scene, A), Err(NotSwitched::NotWhole));
+        scene.stands(B, 4, true, true);
+        assert_eq!(switch(&mut scene, B), Err(NotSwitched::NotOwner));
+        assert_eq!(switch(&mut scene, A), Ok(()));
+        assert!(!scene.stands(B, 4, true, true).leave);
+        let told = scene.owns(A, 4, true);
+        assert!(told.leave && granted(&told).is_some(), "it goes on until it has left");
+        scene.claims(A, 4, Standing::Leaves, true, false);
+        let taken = scene.stands(B, 4, true, false);
+        assert!(taken.takes_over && !taken.leave);
+        assert!(!scene.owns(B, 5, false).leave);
+        // One that does not leave in time goes on.
+        scene.stands(A, 5, true, true);
+        scene.owns(B, 5, true);
+        assert_eq!(switch(&mut scene, B), Ok(()));
+        scene.later(5001);
+        assert!(!scene.owns(B, 5, true).leave);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! What a standby passes on to its node: all records as they lie in its store, and then each
 //! change of them. So the node can have the users before it owns them.
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
@@ -9,29 +8,7 @@ use std::sync::mpsc::Sender;
 use weft_state::{Change, Snapshot, StateError, Writer};
 
 use crate::input::Input;
-use crate::pair::Told;
-
-/// Changes of records that belong together.
-#[derive(Debug)]
-pub struct Changes {
-    changes: Vec<Change>,
-    octets: usize,
-    untaken: Arc<AtomicUsize>,
-}
-
-impl Deref for Changes {
-    type Target = [Change];
-
-    fn deref(&self) -> &[Change] {
-        &self.changes
-    }
-}
-
-impl Drop for Changes {
-    fn drop(&mut self) {
-        self.untaken.fetch_sub(self.octets, Ordering::AcqRel);
-    }
-}
+use crate::told::{Changes, Told};
 
 enum Standing {
     /// The node has nothing.
@@ -110,9 +87,7 @@ impl Follow {
         if self.untaken.load(Ordering::Acquire) + octets > self.bound {
             return self.anew();
         }
-        self.untaken.fetch_add(octets, Ordering::AcqRel);
-        let untaken = self.untaken.clone();
-        let changes = Changes { changes: changes.to_vec(), octets, untaken };
+        let changes = Changes::new(changes.to_vec(), octets, self.untaken.clone());
         match &mut self.standing {
             Standing::Asked(behind) => behind.push(changes),
             _ => self.told.push(Told::Changed(changes)),

@@ -18,8 +18,9 @@ mod mirror;
 mod owner;
 mod pair;
 mod sending;
+mod told;
 mod view;
 
-pub use follow::Changes;
-pub use pair::{Options, Pair, Told};
+pub use pair::{Options, Pair};
+pub use told::{Changes, Told};
 pub use view::{PairView, Role};

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use weft_mobility_protocol::standby::{StandbyStep, Standing};
 use weft_mobility_protocol::{Envelope, Epoch, Incarnation, Message, NodeId};
 use weft_mobility_transport::{self as transport, Event, Transport, TransportError};
-use weft_state::{Feed, Snapshot, Store};
+use weft_state::{Feed, Store};
 
 use crate::clock::Clock;
-use crate::follow::Changes;
 use crate::input::Input;
 use crate::mirror::Mirror;
 use crate::owner::Owner;
+use crate::told::Told;
 use crate::view::PairView;
 
 /// Octets of messages that wait for the thread.
@@ -38,21 +38,6 @@ pub struct Options {
     /// Octets of changes that are kept for a standby that is away, and of those that a standby
     /// keeps for its own node.
     pub bound: usize,
-}
-
-/// What the node is told.
-#[derive(Debug)]
-pub enum Told {
-    /// It stands by, and these are all records. Changes of them follow.
-    All(Snapshot),
-    /// These changes are made, behind all that was told before.
-    Changed(Changes),
-    /// No record that was told of holds any more.
-    Anew,
-    /// It owns the users, and has this store.
-    Own(Store, Epoch),
-    /// Another node owns the users, or nothing can be kept: it must end, for this reason.
-    End(String),
 }
 
 /// One node's part in a pair, until it is dropped.
@@ -264,6 +249,11 @@ impl Work {
                 if from == NodeId::CONTROLLER && epoch > owner.epoch =>
             {
                 self.end(format!("node {} owns the users, in epoch {}", peer.0, epoch.0));
+            }
+            (Part::Owner(owner), StandbyStep::Leave { epoch })
+                if from == NodeId::CONTROLLER && epoch == owner.epoch =>
+            {
+                (self.told)(Told::Leave);
             }
             (Part::Owner(owner), StandbyStep::Attend { epoch, stamp, position })
                 if Some(from) == owner.peer && epoch == owner.epoch =>

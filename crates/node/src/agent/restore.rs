@@ -238,7 +238,9 @@ impl Restoration<'_> {
                         continue;
                     };
                     let octets = worker.end_with_context(number as u16, slot);
-                    state.changes.push(record(&plan.name, plan.kind.name, &whose, &octets));
+                    if state.checkpoints.is_new(&plan.name, slot, &octets) {
+                        state.changes.push(record(&plan.name, plan.kind.name, &whose, &octets));
+                    }
                 }
             }
         }

@@ -9,6 +9,7 @@ use weft_state::{Change, Records, Store};
 
 use super::{Node, keeping};
 use crate::agent::{Followed, Keeping, change_functions, configured, restore_compositions};
+use crate::assemble::seconds_since_1970;
 use crate::error::BuildError;
 
 /// A node that stands by with what the records of another one say. Its ports are open and take
@@ -82,7 +83,7 @@ impl StandingNode {
         let StandingNode { mut node, followed, keeping, ingress } = self;
         let Node { agent, workers, .. } = &mut node;
         agent.restoration(workers).own(store, keeping, followed)?;
-        agent.starts_now();
+        agent.started = seconds_since_1970();
         workers.iter_mut().for_each(Worker::discard_received);
         for of_port in &ingress {
             of_port.open().map_err(BuildError::Shut)?;

@@ -21,13 +21,13 @@ use weft_traffic::{Expected, Rate, Receiver, Selection, Source};
 use weft_rig::Failure;
 use weft_rig::{Rig, uplink};
 
-const DESCRIPTORS: u16 = 1024;
-const PACKETS: u32 = 4095;
+pub(super) const DESCRIPTORS: u16 = 1024;
+pub(super) const PACKETS: u32 = 4095;
 /// Commands that are given at once where their time is not measured.
 const AT_ONCE: u32 = 1000;
 /// Packets that do not arrive for so long do not arrive any more.
 const PATIENCE: Duration = Duration::from_secs(1);
-const FRAME_BYTES: usize = 128;
+pub(super) const FRAME_BYTES: usize = 128;
 
 /// How commands are given.
 pub struct Commands {
@@ -70,7 +70,7 @@ fn owner() -> Owner {
     Owner { role: Role::Node, name: "bench".to_owned() }
 }
 
-fn store(folder: &TempDir) -> Result<Store, Failure> {
+pub(super) fn store(folder: &TempDir) -> Result<Store, Failure> {
     Store::open(folder.path(), &owner()).map_err(|error| error.to_string().into())
 }
 
@@ -256,7 +256,7 @@ fn given(id: u32, settings: &Settings) -> BearerSettings {
 }
 
 /// Devices and configuration of a node with room for so many bearers.
-fn blueprint(rig: &Rig, bearers: u32) -> Result<([String; 2], Blueprint), Failure> {
+pub(super) fn blueprint(rig: &Rig, bearers: u32) -> Result<([String; 2], Blueprint), Failure> {
     let ring = |side: &str| format!("ring:bench-{side}{}", rig.serial());
     let devices = [ring("access"), ring("core")];
     let blueprint = blueprint_at(&devices, bearers)?;

@@ -10,6 +10,7 @@ mod handover;
 mod radio;
 mod rebalance;
 pub mod site;
+mod switch_over;
 mod user;
 
 use std::fs;
@@ -57,6 +58,8 @@ enum CtlCommand {
     Nodes(site::Nodes),
     /// Show nodes of which one stands by the other
     Pairs(site::Nodes),
+    /// Let the standby of a node own its users now, with all contexts
+    SwitchOver(switch_over::Arguments),
     /// Show users that move, or one: owner and epoch
     Users(site::Users),
     /// Add and remove users that move
@@ -94,6 +97,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         CtlCommand::Radio(arguments) => return radio::run(arguments),
         CtlCommand::Nodes(arguments) => return site::nodes(&arguments),
         CtlCommand::Pairs(arguments) => return site::pairs(&arguments),
+        CtlCommand::SwitchOver(arguments) => return switch_over::run(&arguments),
         CtlCommand::Users(arguments) => return site::users(&arguments),
         CtlCommand::User(what) => return user::run(what),
         CtlCommand::Certificates(what) => return certificates::run(what),

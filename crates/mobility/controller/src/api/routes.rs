@@ -86,6 +86,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(nodes::drain))
         .routes(routes!(nodes::rebalance))
         .routes(routes!(standby::list))
+        .routes(routes!(standby::switch_over))
         .routes(routes!(documents::list, documents::apply))
         .routes(routes!(documents::delete))
         .routes(routes!(documents::revisions))

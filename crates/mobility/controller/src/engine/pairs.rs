@@ -1,6 +1,6 @@
 //! Pairs of nodes, as the engine has them.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weft_mobility_protocol::standby::StandbyStep;
 use weft_mobility_protocol::{Envelope, Incarnation, Message, NodeId};
@@ -9,7 +9,13 @@ use super::Engine;
 use super::events::Happening;
 use crate::config::Configuration;
 use crate::journal::{Entry, Recovered};
-use crate::pair::{Couple, Pair};
+use crate::pair::{Couple, NotSwitched, Pair};
+
+/// What is not heard for so many leases is not heard lately: a node speaks more often.
+const LATELY: u32 = 2;
+
+/// For how long an owner is told to leave.
+const LEAVING: Duration = Duration::from_secs(10);
 
 /// A pair as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,13 +56,15 @@ impl Engine {
         if answer.is_new {
             self.unwritten.push(Entry::Pair(pair.couple.first, pair.record));
         }
+        let epoch = pair.record.epoch;
         if answer.takes_over {
-            let epoch = pair.record.epoch.0;
+            let epoch = epoch.0;
             let name = self.name(from);
             tracing::warn!(node = name, epoch, "the standby takes over");
             self.events.tell(Happening::takes_over(name));
         }
-        if let Some(step) = answer.step {
+        let leave = answer.leave.then_some(StandbyStep::Leave { epoch });
+        for step in answer.step.into_iter().chain(leave) {
             let sender = self.transport.clone();
             let envelope = Envelope {
                 from: NodeId::CONTROLLER,
@@ -67,6 +75,19 @@ impl Engine {
             };
             self.answers.push(Box::new(move || sender.send(envelope)));
         }
+    }
+
+    /// The owner of a pair is to give the users to its standby.
+    ///
+    /// # Errors
+    /// [`NotSwitched`].
+    pub fn switch_over(&mut self, node: NodeId) -> Result<(), NotSwitched> {
+        let lately = self.configuration.lease * LATELY;
+        let pair = self.pairs.iter_mut().find(|pair| pair.couple.has(node));
+        let pair = pair.ok_or(NotSwitched::NoPair)?;
+        pair.switch_over(node, (lately, LEAVING), Instant::now())?;
+        tracing::info!(node = self.name(node), "it is to give its users to its standby");
+        Ok(())
     }
 
     fn note_unpaired(&mut self, node: NodeId) {
@@ -81,8 +102,6 @@ impl Engine {
 
     /// All pairs.
     pub fn pairs(&self) -> Vec<PairView> {
-        /// As often as a node speaks, in leases.
-        const LATELY: u32 = 2;
         let (lately, now) = (self.configuration.lease * LATELY, Instant::now());
         let view = |pair: &Pair| {
             let owner = pair.record.owner;

@@ -281,7 +281,7 @@ fn parse_message(kind: u8, reader: &mut Reader) -> Result<Message, ParseError> {
             let step = FunctionStep::parse(kind, reader)?;
             return Ok(Message::FunctionMove { function, epoch, step });
         }
-        80..=85 => return StandbyStep::parse(kind, reader).map(Message::Standby),
+        80..=86 => return StandbyStep::parse(kind, reader).map(Message::Standby),
         _ => return Err(ParseError::Kind(kind)),
     }
     let (user, epoch) = (User(reader.u64()?), Epoch(reader.u64()?));

@@ -58,6 +58,11 @@ pub enum StandbyStep {
         /// The other node.
         peer: NodeId,
     },
+    /// Controller to owner: it is to stop, and to give the users to the other node.
+    Leave {
+        /// By which it owns them.
+        epoch: Epoch,
+    },
     /// Owner to standby: it lives.
     Alive {
         /// By which it owns the users.
@@ -113,6 +118,7 @@ impl StandbyStep {
             StandbyStep::Claim { .. } => "Claim",
             StandbyStep::Grant { .. } => "Grant",
             StandbyStep::Deny { .. } => "Deny",
+            StandbyStep::Leave { .. } => "Leave",
             StandbyStep::Alive { .. } => "Alive",
             StandbyStep::Attend { .. } => "Attend",
             StandbyStep::Records { .. } => "Records",

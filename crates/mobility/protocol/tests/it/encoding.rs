@@ -135,6 +135,7 @@ fn standby_step() -> impl Strategy<Value = StandbyStep> {
         (numbers.clone(), any::<(u64, bool)>()).prop_map(|((epoch, stamp), (newest, leaves))| {
             StandbyStep::Alive { epoch, stamp, newest, leaves }
         }),
+        any::<u64>().prop_map(|epoch| StandbyStep::Leave { epoch: Epoch(epoch) }),
         (numbers, position()).prop_map(|((epoch, stamp), position)| StandbyStep::Attend {
             epoch,
             stamp,

@@ -229,20 +229,25 @@ impl Checkpoints {
     }
 
     fn note(&mut self, reading: &Reading, octets: Octets, changes: &mut Vec<Change>) {
-        let written = self.written.entry(reading.function.clone()).or_default();
         for ((whose, slot), octets) in reading.contexts.iter().zip(octets) {
-            if self.gone.contains(whose) {
-                continue;
-            }
-            let slot = *slot as usize;
-            if written.len() <= slot {
-                written.resize(slot + 1, 0);
-            }
-            let hash = hash_of(&octets);
-            if std::mem::replace(&mut written[slot], hash) != hash {
+            if !self.gone.contains(whose) && self.is_new(&reading.function, *slot, &octets) {
                 changes.push(record(&reading.function, reading.kind, whose, &octets));
             }
         }
+    }
+
+    /// Whether a context is another than was written last, as is noted with that.
+    pub fn is_new(&mut self, function: &str, slot: u32, octets: &[u8]) -> bool {
+        let slot = slot as usize;
+        let written = match self.written.get_mut(function) {
+            Some(written) => written,
+            None => self.written.entry(function.to_owned()).or_default(),
+        };
+        if written.len() <= slot {
+            written.resize(slot + 1, 0);
+        }
+        let hash = hash_of(octets);
+        std::mem::replace(&mut written[slot], hash) != hash
     }
 }
 

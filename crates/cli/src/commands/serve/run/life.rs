@@ -12,7 +12,7 @@ use weft_node_config::Blueprint;
 
 use super::beside::Beside;
 use super::handover::Part;
-use super::standby::Owning;
+use super::standby::{Ending, Owning};
 use super::take_over;
 use super::upgrade::{Program, Upgrades};
 use crate::commands::client::show;
@@ -90,13 +90,16 @@ pub fn serve(
     let _watchdog = watch(described.watchdog, manager.clone())?;
     let mut upgrades = Upgrades::new(serving.upgrades(), program, manager.clone());
     let means = (&termination, owning.as_ref());
-    let signal = match attend(eal, &mut running, &mut upgrades, means, (&beside, &serving)) {
+    let attended = attend(eal, &mut running, &mut upgrades, means, (&beside, &serving));
+    let leaves = matches!(attended, Attended::Leaves);
+    let reason = match attended {
         Attended::Signal(signal) => signal,
+        Attended::Leaves => "the word of the controller",
         Attended::HandedOver(handed_over) => {
             return leave(running, handed_over, (beside, serving));
         }
     };
-    tracing::info!("stopping after {signal}");
+    tracing::info!("stopping after {reason}");
     manager.stopping();
     // Sessions that are kept go on with the node's next life.
     if let Some(pfcp) = beside.pfcp.as_ref().filter(|_| described.state.is_none()) {
@@ -107,7 +110,13 @@ pub fn serve(
     if let Some(owning) = owning {
         owning.leave();
     }
-    stopped
+    match leaves {
+        // Its service manager starts it again: it stands by then.
+        true => stopped.and(Err(Failure::broken(
+            "standby: the users go to the other node by the word of the controller; the node ends",
+        ))),
+        false => stopped,
+    }
 }
 
 /// Where metrics and the page are, if they are.
@@ -128,6 +137,8 @@ fn listen(
 enum Attended {
     /// It is told to stop.
     Signal(&'static str),
+    /// It is to give the users to its standby.
+    Leaves,
     /// Another process has it.
     HandedOver(HandedOver),
 }
@@ -147,10 +158,14 @@ fn attend(
         if let Some(signal) = termination.wait_for(LOOK) {
             return Attended::Signal(signal);
         }
-        if let Some(why) = owning.and_then(Owning::ended) {
-            // What is in flight must not leave: the other node has the users.
-            let _ = Failure::broken(why).report();
-            watchdog::end_process();
+        match owning.and_then(Owning::ended) {
+            Some(Ending::Lost(why)) => {
+                // What is in flight must not leave: the other node has the users.
+                let _ = Failure::broken(why).report();
+                watchdog::end_process();
+            }
+            Some(Ending::Leaves) => return Attended::Leaves,
+            None => {}
         }
         if let Some(thread) = serving.dead().or_else(|| beside.dead()) {
             end_at_once(Trouble::Ended { thread: thread.to_owned() });

@@ -32,6 +32,14 @@ pub struct Owning {
     lease: Lease,
 }
 
+/// How the time of an owner ends.
+pub enum Ending {
+    /// Another node owns the users, for this reason.
+    Lost(String),
+    /// The node is to stop, and to give them to the other one.
+    Leaves,
+}
+
 /// A node of the pair that owns the users now.
 pub struct Owner {
     pub store: Store,
@@ -99,6 +107,8 @@ pub fn stand_by(
                     None => standing = None,
                 }
             }
+            // Nothing is owned yet.
+            Ok(Told::Leave) => {}
             Ok(Told::End(why)) => return Err(Failure::broken(format!("standby: {why}"))),
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {}
@@ -139,12 +149,15 @@ impl Owning {
         node.agent().hold_by(self.lease.clone(), move || shown(&view()));
     }
 
-    /// Why the node must end, if it must.
-    pub fn ended(&self) -> Option<String> {
+    /// How the node's time ends, if it does.
+    pub fn ended(&self) -> Option<Ending> {
         match self.told.try_recv() {
-            Ok(Told::End(why)) => Some(format!("standby: {why}; the node ends")),
+            Ok(Told::End(why)) => Some(Ending::Lost(format!("standby: {why}; the node ends"))),
+            Ok(Told::Leave) => Some(Ending::Leaves),
             Ok(_) | Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some("the thread standby has ended".to_owned()),
+            Err(TryRecvError::Disconnected) => {
+                Some(Ending::Lost("the thread standby has ended".to_owned()))
+            }
         }
     }
 

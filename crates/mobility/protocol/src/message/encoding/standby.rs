@@ -14,6 +14,7 @@ impl StandbyStep {
             StandbyStep::Alive { .. } => 83,
             StandbyStep::Attend { .. } => 84,
             StandbyStep::Records { .. } => 85,
+            StandbyStep::Leave { .. } => 86,
         }
     }
 
@@ -44,6 +45,7 @@ impl StandbyStep {
                 out.extend(lease.to_be_bytes());
                 out.extend(peer.0.to_be_bytes());
             }
+            StandbyStep::Leave { epoch } => put_numbers(out, &[epoch.0]),
             StandbyStep::Alive { epoch, stamp, newest, leaves } => {
                 put_numbers(out, &[epoch.0, *stamp, *newest]);
                 out.push(u8::from(*leaves));
@@ -103,6 +105,7 @@ impl StandbyStep {
                 }
                 StandbyStep::Records { epoch, at, is_last, octets }
             }
+            86 => StandbyStep::Leave { epoch },
             _ => return Err(ParseError::Kind(kind)),
         })
     }
