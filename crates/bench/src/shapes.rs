@@ -222,8 +222,7 @@ fn loss(results: &Results) -> Option<(String, bool)> {
         .iter()
         .filter(|one| one.unit == "%" && one.name.contains("AF_PACKET"))
         .collect();
-    let worst = |series: &&Series| ends(series).map(|(first, last)| (first, last));
-    let all: Vec<(f64, f64)> = series.iter().filter_map(worst).collect();
+    let all: Vec<(f64, f64)> = series.iter().filter_map(|series| ends(series)).collect();
     let (first, last) = all.iter().copied().reduce(|a, b| (a.0.max(b.0), a.1.max(b.1)))?;
     let sizes: Vec<f64> = ["lossless_pps_kernel_128", "lossless_pps_kernel_1400"]
         .iter()

@@ -61,7 +61,7 @@ pub fn cycles(
     let text = String::from_utf8_lossy(&output.stdout);
     found(&text).ok_or_else(|| {
         let error = String::from_utf8_lossy(&output.stderr);
-        let last = error.lines().chain(text.lines()).filter(|line| !line.is_empty()).next_back();
+        let last = error.lines().chain(text.lines()).rfind(|line| !line.is_empty());
         format!("{PROGRAM} measured nothing: {}", last.unwrap_or("it said nothing")).into()
     })
 }
