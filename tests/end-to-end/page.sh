@@ -271,7 +271,7 @@ flood() {
     local before during begin looks
     before=$(received_in_two_seconds)
     begin=$SECONDS
-    ab -q -l -t 5 -n 10000000 -c 16 "${url}v1/snapshot" >"$work/ab" 2>&1 &
+    ab -k -q -l -t 5 -n 10000000 -c 16 "${url}v1/snapshot" >"$work/ab" 2>&1 &
     during=$(received_in_two_seconds)
     looks=$(for _ in $(seq 40); do curl -s "${url}v1/snapshot" | jq .uptime; done | sort -u | wc -l)
     wait $!
