@@ -277,9 +277,9 @@ if start_prometheus >"$work/config.log" 2>&1 && wait_until 60 is_up; then
     wait_until 60 rules_are_evaluated
     check "Prometheus evaluates the rules, and no alert fires" rules_hold
     check "Prometheus answers the dashboard of nodes" questions_answered node 15
-    # A node has no series of an event in moves before it has happened once, and no user moves here.
-    check "Prometheus answers the dashboard of handovers" questions_answered handover 3
-    check "Prometheus answers the dashboard of PFCP" questions_answered pfcp 8
+    # What nothing was dropped or refused for has no series yet.
+    check "Prometheus answers the dashboard of handovers" questions_answered handover 6
+    check "Prometheus answers the dashboard of PFCP" questions_answered pfcp 13
     check "Prometheus answers the dashboard of a site" questions_answered site 20
 else
     fail "Prometheus scrapes a node" "$(tail -n 5 "$work/config.log" "$work/prometheus.log")"

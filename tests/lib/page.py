@@ -251,6 +251,15 @@ def of_node():
         expect(pressed in browser.text("#detail h2"), pressed)
         browser.wait("its history", lambda: browser.run("return document.querySelector('#detail canvas') !== null"))
 
+    @check("a box has what its function keeps of users")
+    def _():
+        browser.run("location.hash = 'picture'")
+        browser.run("[...document.querySelectorAll('#drawing .box.function')].find((one) => one.textContent.includes('count')).dispatchEvent(new Event('click', {bubbles: true}))")
+        browser.wait("the detail of count", lambda: "count" in browser.text("#detail h2"))
+        browser.wait("contexts of users", lambda: "ue-" in browser.text("#detail .kept"))
+        user = browser.run("return document.querySelector('#detail .kept tbody tr').textContent")
+        expect("packets" in user, user)
+
     if arguments.axe:
         for name in ("picture", "users/ue-1", "counters", "drops", "links", "moves", "events"):
             for dark in (False, True):

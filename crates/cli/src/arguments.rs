@@ -137,6 +137,16 @@ pub fn parse() -> Result<Arguments, ExitCode> {
     })
 }
 
+/// What the standard library says of a value that it cannot read, and what to write.
+const CLEARER: [(&str, &str); 6] = [
+    ("invalid socket address", "write ADDRESS:PORT, such as 127.0.0.1:8080 or [::1]:8080"),
+    ("invalid IP address", "write an IPv4 or IPv6 address"),
+    ("invalid digit found in string", "it is not a whole number"),
+    ("cannot parse integer from empty string", "it is not a whole number"),
+    ("number too large to fit in target type", "the number is too large"),
+    ("invalid float literal", "it is not a number"),
+];
+
 /// What clap says, in one line: the mistake, and the tip if there is one.
 fn one_line(text: &str) -> String {
     let paragraphs = text
@@ -145,10 +155,44 @@ fn one_line(text: &str) -> String {
     let mut line = String::new();
     for paragraph in paragraphs {
         if let Some(mistake) = paragraph.strip_prefix("error: ") {
-            line.push_str(mistake);
+            line.push_str(&clearer(mistake));
         } else if let Some(tip) = paragraph.strip_prefix("tip: ") {
             line.push_str(&format!(" ({tip})"));
         }
     }
     line
+}
+
+/// The mistake with what to write in place of what the standard library says.
+fn clearer(mistake: &str) -> String {
+    let Some((value, said)) = mistake.rsplit_once("': ") else { return mistake.to_owned() };
+    let known =
+        CLEARER.iter().find(|(words, _)| said.strip_suffix(" syntax").unwrap_or(said) == *words);
+    known.map_or_else(|| mistake.to_owned(), |(_, write)| format!("{value}': {write}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_cannot_be_read_is_told_with_what_to_write() {
+        let told = |arguments: &[&str]| {
+            let arguments = ["weft"].iter().chain(arguments);
+            one_line(&Arguments::try_parse_from(arguments).map(|_| ()).unwrap_err().to_string())
+        };
+        assert_eq!(
+            told(&["run", "node.yaml", "--http", "8080"]),
+            "invalid value '8080' for '--http <ADDRESS>': write ADDRESS:PORT, such as \
+             127.0.0.1:8080 or [::1]:8080"
+        );
+        assert_eq!(
+            told(&["simulate", "handover", "--seeds", "abc"]),
+            "invalid value 'abc' for '--seeds <COUNT>': it is not a whole number"
+        );
+        assert_eq!(
+            told(&["simulate", "handover", "--seeds", "99999999999999999999999"]),
+            "invalid value '99999999999999999999999' for '--seeds <COUNT>': the number is too large"
+        );
+    }
 }

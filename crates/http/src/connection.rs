@@ -166,12 +166,15 @@ async fn serve(
     let answer = |request: Request<Incoming>| {
         let is_last = left.fetch_sub(1, Ordering::Relaxed) == 1;
         let answering = Answering::begin(place.clone(), is_last);
+        let version = request.version();
         let answered = app.call(request);
         async move {
             let mut response = answered.await?;
             if is_last {
                 // The server ends the connection behind an answer with this (RFC 9112 §9.6).
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                // Beside an answer of HTTP/1.1 to a client of HTTP/1.0 it says `keep-alive`.
+                *response.version_mut() = version;
             }
             let answer = |body| ResponseBody { body, _until_sent: answering };
             Ok::<Response<ResponseBody>, Infallible>(response.map(answer))

@@ -13,6 +13,9 @@ const BYTES: usize = 2048;
 /// Packets that one trace or capture may count: each has a place in memory.
 const MOST: u64 = 1_000_000;
 
+/// Functions that a message lists.
+const LISTED: usize = 12;
+
 /// Turns a question into what the node watches for.
 ///
 /// # Errors
@@ -54,7 +57,7 @@ pub(crate) fn watch(question: &Question, agent: &Agent) -> Result<Watch, String>
 fn point(vocabulary: &Vocabulary, text: &str) -> Result<Point, String> {
     let function = |name: &str| {
         let known = vocabulary.function(name);
-        known.map(|index| index.0).ok_or_else(|| format!("no function {name}"))
+        known.map(|index| index.0).ok_or_else(|| no_function(vocabulary, name))
     };
     match text.split_whitespace().collect::<Vec<_>>().as_slice() {
         ["port", name, "rx"] => Ok(Point::Received(port(vocabulary, name)?)),
@@ -65,6 +68,17 @@ fn point(vocabulary: &Vocabulary, text: &str) -> Result<Point, String> {
             "`{text}` is no place; places are `port NAME rx`, `port NAME tx`, `before FUNCTION` \
              and `after FUNCTION`"
         )),
+    }
+}
+
+/// That there is no function of that name, with the first of those that there are.
+fn no_function(vocabulary: &Vocabulary, name: &str) -> String {
+    let names: Vec<_> = vocabulary.functions().iter().map(|place| place.name.as_str()).collect();
+    let (shown, rest) = names.split_at(names.len().min(LISTED));
+    let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+    match shown {
+        [] => format!("no function {name} (the node has none)"),
+        _ => format!("no function {name} (functions are {}{more})", shown.join(", ")),
     }
 }
 

@@ -183,7 +183,8 @@ impl Mobility {
             slots: HashMap::new(),
             timers: Timers::default(),
             settled: BTreeSet::new(),
-            counts: BTreeMap::new(),
+            // A rate of events needs their count from before the first.
+            counts: Counter::ALL.map(|counter| (counter.name(), 0)).into(),
             drains: Drains::default(),
             done: Vec::new(),
         };

@@ -66,6 +66,7 @@ const FILES: &[Asset] = files! {
     "script/picture/draw.js" SCRIPT,
     "script/node/detail.js" SCRIPT,
     "script/node/advice.js" SCRIPT,
+    "script/node/contexts.js" SCRIPT,
     "script/node/counters.js" SCRIPT,
     "script/node/drops.js" SCRIPT,
     "script/node/events.js" SCRIPT,

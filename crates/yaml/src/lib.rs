@@ -14,6 +14,7 @@
 
 mod deserialize;
 pub mod document;
+mod layout;
 pub mod locate;
 pub mod mistake;
 pub mod shape;

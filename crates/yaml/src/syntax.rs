@@ -3,6 +3,7 @@
 
 use saphyr_parser::{Marker, ScanError};
 
+use crate::layout;
 use crate::mistake::{Mistake, Position};
 
 /// What the scanner says where a word in the place of a key has no colon.
@@ -41,7 +42,8 @@ pub(crate) fn unreadable(error: &ScanError, text: &str) -> Mistake {
             }
         };
     }
-    Mistake::at(at, format!("this is not YAML: {info}"))
+    let unnamed = || Mistake::at(at, format!("this is not YAML: {info}"));
+    layout::mistake(text, at, info).unwrap_or_else(unnamed)
 }
 
 fn no_colon(at: Position, word: &str) -> Mistake {
@@ -114,10 +116,7 @@ mod tests {
                 "1:11: a second `:` stands in this line (put text in quotes that has a colon and a \
                  blank in it)",
             ),
-            (
-                "name: \"a\n",
-                "1:7: this is not YAML: while scanning a quoted scalar, found unexpected end of stream",
-            ),
+            ("a: *b\n", "1:4: this is not YAML: while parsing node, found unknown anchor"),
         ] {
             assert_eq!(said(text), wanted, "{text}");
         }

@@ -159,6 +159,7 @@ fn what_cannot_be_watched_is_told_in_one_line() {
     trace(&["--port", "acess"]).refused(&["weft: no port acess", "access, core"]);
     trace(&["--when", "protcol == udp"]).refused(&["weft: ", "protcol", "protocol"]);
     trace(&["--at", "at", "guard"]).refused(&["weft: `at guard` is no place", "before FUNCTION"]);
+    trace(&["--at", "after", "gaurd"]).refused(&["weft: no function gaurd", "count", "guard"]);
     trace(&["--count", "0"]).refused(&["weft: no packet"]);
     place.run(&["capture", "--user", "x", "-w", "x.pcapng"]).refused(&["weft: no user x"]);
     assert!(!place.path("x.pcapng").exists());

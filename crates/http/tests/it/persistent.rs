@@ -99,6 +99,19 @@ fn a_connection_carries_many_requests_and_then_ends_by_both_ip_versions() {
 }
 
 #[test]
+fn a_client_of_http_1_0_may_ask_for_more_and_is_told_of_the_last_answer() {
+    let mut stream = connect(serve("127.0.0.1:0").unwrap());
+    for nth in 1..=MOST_REQUESTS {
+        stream.write_all(b"GET / HTTP/1.0\r\nHost: x\r\nConnection: Keep-Alive\r\n\r\n").unwrap();
+        let (head, body) = answer(&mut stream).unwrap();
+        assert_eq!(body, b"here");
+        assert_eq!(head.contains("keep-alive"), nth < MOST_REQUESTS, "{nth}: {head}");
+        assert_eq!(head.contains("close"), nth == MOST_REQUESTS, "{nth}: {head}");
+    }
+    assert!(is_ended(&mut stream));
+}
+
+#[test]
 fn a_client_that_says_so_gets_one_answer() {
     let address = serve("127.0.0.1:0").unwrap();
     for head in ["HTTP/1.1\r\nHost: x\r\nConnection: close", "HTTP/1.0\r\nHost: x"] {

@@ -362,7 +362,7 @@ fn handover(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use axum::http::header::ACCEPT;
     use prometheus_client::encoding::text;
@@ -462,6 +462,12 @@ mod tests {
         assert!(described.len() > 30);
     }
 
+    /// What this thread has had of a core, which others on the machine do not lengthen.
+    fn processor_time() -> Duration {
+        let times = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+        Duration::from_nanos(times.split(' ').next().unwrap().parse().unwrap())
+    }
+
     /// A scrape takes the control thread's time, so its cost is bounded: as many series as a
     /// node with 100,000 users would have, had each a series.
     #[test]
@@ -478,9 +484,9 @@ mod tests {
         for accept in ["text/plain", "application/openmetrics-text"] {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, accept.parse().unwrap());
-            let begin = Instant::now();
+            let begin = processor_time();
             assert_eq!(answer(&registry, &headers).status(), 200);
-            let took = begin.elapsed();
+            let took = processor_time() - begin;
             println!("100,000 series as {accept}: {took:?}");
             assert!(took < Duration::from_secs(1), "{took:?}");
         }

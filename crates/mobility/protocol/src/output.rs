@@ -208,6 +208,20 @@ pub enum Counter {
 }
 
 impl Counter {
+    /// All of them.
+    pub const ALL: [Counter; 10] = [
+        Counter::Exported,
+        Counter::Imported,
+        Counter::Resumed,
+        Counter::ContextLost,
+        Counter::NoOwner,
+        Counter::UplinkGateTimeout,
+        Counter::DownlinkGateTimeout,
+        Counter::ReleaseTimeout,
+        Counter::Resent,
+        Counter::Stale,
+    ];
+
     /// The name in metrics.
     pub const fn name(self) -> &'static str {
         match self {

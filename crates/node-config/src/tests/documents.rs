@@ -38,7 +38,10 @@ fn a_file_that_is_no_configuration_is_one_line() {
         (b"{a: 1}: 2", "1:1: a key is a word"),
         (b"a: &a [*a]", "1:8: this alias stands inside its anchor"),
         (b"a: *b", "1:4: this is not YAML: while parsing node, found unknown anchor"),
-        (b"a: 1\n\tb: 2", "1:4: this is not YAML: while scanning a plain scalar, found a tab"),
+        (
+            b"a: 1\n\tb: 2",
+            "2:1: a tab stands here, and YAML indents by blanks (put blanks in its place)",
+        ),
         (&[b' '; 10 << 20], "1:1: the file has more than 4194304 bytes"),
     ] {
         assert_eq!(loaded(bytes), line);

@@ -85,8 +85,27 @@ pub struct MessageCount {
 }
 
 /// Messages that were received and sent, by type and cause.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Messages(BTreeMap<(&'static str, MessageType, Option<Cause>), u64>);
+
+/// What every control plane sends, and what accepts it.
+const USUAL: [(MessageType, MessageType); 5] = [
+    (MessageType::AssociationSetupRequest, MessageType::AssociationSetupResponse),
+    (MessageType::AssociationReleaseRequest, MessageType::AssociationReleaseResponse),
+    (MessageType::SessionEstablishmentRequest, MessageType::SessionEstablishmentResponse),
+    (MessageType::SessionModificationRequest, MessageType::SessionModificationResponse),
+    (MessageType::SessionDeletionRequest, MessageType::SessionDeletionResponse),
+];
+
+impl Default for Messages {
+    /// A rate needs counts from before the first message, so the usual ones begin with 0.
+    fn default() -> Messages {
+        let both = |(request, response)| {
+            [(("rx", request, None), 0), (("tx", response, Some(Cause::ACCEPTED)), 0)]
+        };
+        Messages(USUAL.into_iter().flat_map(both).collect())
+    }
+}
 
 impl Messages {
     /// One was received.
@@ -224,5 +243,25 @@ impl UserPlane {
             }
         });
         views.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_messages_are_counted_from_before_the_first() {
+        let mut messages = Messages::default();
+        let kind = MessageType::SessionDeletionRequest;
+        let count = |messages: &Messages| {
+            let view = messages.view();
+            assert_eq!(view.len(), 2 * USUAL.len());
+            let mut of_kind = view.iter().filter(|one| one.message == "session_deletion_request");
+            of_kind.next().map(|one| (one.direction.clone(), one.cause.clone(), one.count))
+        };
+        assert_eq!(count(&messages), Some(("rx".to_owned(), None, 0)));
+        messages.received(kind, None);
+        assert_eq!(count(&messages), Some(("rx".to_owned(), None, 1)));
     }
 }

@@ -5,6 +5,7 @@ import { chart } from "../chart.js";
 import { h, say } from "../dom.js";
 import { bits, cycles, duration, exact, rate } from "../format.js";
 import { askNow, token } from "../token.js";
+import { contexts } from "./contexts.js";
 
 const LINES = {
   function: [
@@ -36,10 +37,11 @@ export function detail(element, { topology, steps, changed }) {
   let plot = null;
   let figures = [];
   let trace = null;
+  let kept = null;
 
   function clear() {
     plot?.end();
-    plot = null;
+    plot = kept = null;
     figures = [];
     box = trace = null;
     element.classList.remove("chosen");
@@ -139,6 +141,7 @@ export function detail(element, { topology, steps, changed }) {
       value: reasons,
       render: ({ snapshot }) => snapshot.drops.filter((drop) => drop.function === name).map((drop) => `${drop.reason}: ${exact(drop.packets)} (${drop.meaning})`),
     });
+    kept = contexts(name);
     const config = known && Object.keys(known.config ?? {}).length > 0 ? written(known.config) : "nothing is configured";
     element.replaceChildren(head("function", name),
       list([
@@ -149,8 +152,8 @@ export function detail(element, { topology, steps, changed }) {
         ["function", when((all) => one(all).kind)],
         ["run as", when((all) => [one(all).composition, one(all).stage, one(all).process?.state].filter(Boolean).join(", "))],
       ], reasons),
-      h("div", { class: "part" }, h("h3", {}, "Configuration"), h("pre", { tabindex: 0 }, config),
-        h("p", { class: "note" }, "Contexts belong to users: choose one under Users."), mover(name, known)),
+      h("div", { class: "part" }, h("h3", {}, "Configuration"), h("pre", { tabindex: 0 }, config), mover(name, known)),
+      h("div", { class: "part" }, h("h3", {}, "Contexts of the users with the most traffic"), kept.element),
       past(name, "function"));
   }
 
@@ -196,6 +199,7 @@ export function detail(element, { topology, steps, changed }) {
           if (figure.value.textContent !== lines.join("")) figure.value.replaceChildren(...lines.map((line) => h("li", {}, line)));
         } else say(figure.value, String(figure.of(all)));
       }
+      kept?.update(all);
       if (!plot || !box) return;
       const { now, look } = all;
       const mine = box.kind === "function" ? now.functions.get(box.name) : now.ports.get(box.name);

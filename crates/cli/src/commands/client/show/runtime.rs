@@ -37,7 +37,8 @@ pub fn text(snapshot: &Snapshot) -> String {
     ));
     if let Some(view) = &snapshot.handover {
         let users = view.users.iter().map(|(state, users)| format!("{state} {users}"));
-        let counts = view.counts.iter().map(|(event, count)| format!("{event} {count}"));
+        let counts = view.counts.iter().filter(|(_, count)| **count > 0);
+        let counts = counts.map(|(event, count)| format!("{event} {count}"));
         let all: Vec<_> = users.chain(counts).collect();
         let all = if all.is_empty() { "no users".to_owned() } else { all.join(", ") };
         text.push_str(&format!("handover, {} {}: {all}\n", view.role, view.node));
