@@ -8,8 +8,8 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::{
-    ConfigError, ContextError, Emit, Fields, Headers, NoSettings, Packet, Setup,
-    UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Emit, Fields, Headers, NoSettings, Packet, Setup, UserPlaneFunction,
+    Verdict,
 };
 use weft_wire::checksum::{self, Change};
 use weft_wire::{Protocol, tcp, udp};

@@ -118,8 +118,7 @@ impl Lower for Synthetic {
             return None;
         }
         let punt = program.label();
-        let (multiplier, increment) =
-            (program.constant(MULTIPLIER), program.constant(INCREMENT));
+        let (multiplier, increment) = (program.constant(MULTIPLIER), program.constant(INCREMENT));
         let (length, seed) = (program.length(), program.constant(self.seed));
         let mut state = program.arithmetic(Operator::ExclusiveOr, length, seed);
         for _ in 0..steps {

@@ -114,9 +114,9 @@ fn write(program: &mut Builder, header: u16, place: Payload, checksum: Checksum,
         _ => vec![(at, high), (at + 4, low)],
     };
     // A count that begins again is nothing but zeros, of which a checksum has two kinds.
-    let all = words.iter().fold(None, |all, (_, word)| {
-        Some(all.map_or(*word, |all| program.or(all, *word)))
-    });
+    let all = words
+        .iter()
+        .fold(None, |all, (_, word)| Some(all.map_or(*word, |all| program.or(all, *word))));
     if let Some(all) = all {
         let is_zero = program.is(all, 0);
         program.branch(is_zero, punt);

@@ -75,7 +75,10 @@ mod tests {
     fn a_request_has_an_authority_and_a_path() {
         for (segment, found) in [
             ("GET /a?b HTTP/1.1\r\nHost: example.com\r\n\r\n", Some(("example.com", "/a?b"))),
-            ("POST /a HTTP/1.0\r\nA: b\r\nhOST:\texample.com:8080 \r\nB:", Some(("example.com:8080", "/a"))),
+            (
+                "POST /a HTTP/1.0\r\nA: b\r\nhOST:\texample.com:8080 \r\nB:",
+                Some(("example.com:8080", "/a")),
+            ),
             ("GET http://example.com HTTP/1.1\r\nHost: other\r\n\r\n", Some(("example.com", "/"))),
             ("GET http://[2001:db8::1]:80/x HTTP/1.1\r\n", Some(("[2001:db8::1]:80", "/x"))),
             ("GET /a HTTP/1.1\r\nHost: one\r\nHost: two\r\n\r\n", None),
