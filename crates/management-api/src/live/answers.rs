@@ -51,8 +51,12 @@ mod tests {
         assert!(answers.pasts.is_empty());
         for _ in 0..2 {
             let mut taken = 0;
-            answers.past(None, || Some(taken += 1));
-            answers.past(None, || Some(taken += 1));
+            for _ in 0..2 {
+                answers.past(None, || {
+                    taken += 1;
+                    Some(taken)
+                });
+            }
             assert!(taken <= 1, "{taken}");
         }
         for place in 0..100 {

@@ -1,9 +1,8 @@
 //! A network namespace, as a container has one.
 //!
 //! To the network a container is a namespace of its own with an end of a veth pair
-//! in it (`network_namespaces(7)`). A container has a control group, too, which
-//! [`ControlGroup`](crate::machine::control_group::ControlGroup) is; a file system image and
-//! another user lie on no packet's way.
+//! in it (`network_namespaces(7)`). A container has a control group, too
+//! (`machine::control_group`); a file system image and another user lie on no packet's way.
 
 use std::fs::File;
 use std::os::fd::AsFd;

@@ -80,7 +80,7 @@ impl Engine {
     /// The owner of a pair is to give the users to its standby.
     ///
     /// # Errors
-    /// [`NotSwitched`].
+    /// When the node does not own the users, or its standby cannot have them.
     pub fn switch_over(&mut self, node: NodeId) -> Result<(), NotSwitched> {
         let lately = self.configuration.lease * LATELY;
         let pair = self.pairs.iter_mut().find(|pair| pair.couple.has(node));

@@ -27,6 +27,9 @@ pub(crate) struct Followed {
 /// Version and octets of a record that is there; none of one that goes.
 type Record<'a> = Option<(u8, &'a [u8])>;
 
+/// A session that is to be made, with the `users` entry that it is like.
+type Coming = (SessionId, (Arc<str>, KeptSession));
+
 /// Whether changes are such that a node is built anew for them.
 pub(crate) fn change_functions(changes: &[Change]) -> bool {
     changes.iter().any(|change| change.kind() == COMPOSITIONS)
@@ -151,7 +154,7 @@ impl Restoration<'_> {
         &mut self,
         records: BTreeMap<SessionId, Record<'_>>,
         followed: &mut Followed,
-    ) -> Result<Vec<(SessionId, (Arc<str>, KeptSession))>, BuildError> {
+    ) -> Result<Vec<Coming>, BuildError> {
         if self.node.blueprint.pfcp.is_none() {
             return Ok(Vec::new());
         }
