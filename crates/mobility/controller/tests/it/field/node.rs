@@ -1,7 +1,7 @@
 //! A node without packets: the machine of a station or an anchor, on a real
 //! transport. Contexts are a number that grows by one with every import.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
@@ -62,6 +62,7 @@ impl Node {
                 timers: BTreeMap::new(),
                 contexts: HashMap::new(),
                 report: Report::default(),
+                owned: HashSet::new(),
                 load: Load::default(),
             };
             work.carry_out(out);
@@ -98,6 +99,7 @@ struct Work {
     shared: Shared,
     timers: BTreeMap<TimerKey, Instant>,
     contexts: HashMap<User, u64>,
+    owned: HashSet<User>,
     report: Report,
     load: Load,
 }
@@ -166,10 +168,7 @@ impl Work {
     /// Says what it carries, 1,000 packets a second on its own clock, and how it runs where it
     /// has registered.
     fn tell(&mut self) {
-        let owners = self.shared.owners.lock().unwrap();
-        let users = owners.values().filter(|nodes| **nodes == [self.number]).count();
-        drop(owners);
-        self.load.busy = Some(busy(users));
+        self.load.busy = Some(busy(self.owned.len()));
         self.load.uptime += 1_000_000_000;
         self.load.received += 1000;
         self.load.dropped += 10;
@@ -198,12 +197,14 @@ impl Work {
     }
 
     /// Notes whom this node owns, before any other node hears of it.
-    fn note_owner(&self, user: User) {
+    fn note_owner(&mut self, user: User) {
         let Machine::Station(station) = &self.machine else { return };
         let mut owners = self.shared.owners.lock().unwrap();
         let nodes = owners.entry(user).or_default();
         nodes.retain(|node| *node != self.number);
+        self.owned.remove(&user);
         if station.owns(user) {
+            self.owned.insert(user);
             nodes.push(self.number);
             assert!(nodes.len() == 1, "{user} is owned by {nodes:?}");
         }
