@@ -191,7 +191,7 @@ fn a_function_that_cannot_be_fused_says_so() {
     let _alone = alone();
     let yaml = rules("count -> first").replace(
         "{function: counter}",
-        "{function: counter, config: {payload: {offset: 0, width: 4}}, composition: fused}",
+        "{function: counter, config: {payload: {offset: 1, width: 4}}, composition: fused}",
     );
     let mistakes = weft_node_config::read(&yaml, "node.yaml", &common::KINDS).unwrap_err();
     let text = mistakes.to_string();

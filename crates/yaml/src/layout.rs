@@ -6,6 +6,8 @@ use crate::mistake::{Mistake, Position};
 /// is no closing one.
 const BEHIND_QUOTES: &str = "invalid trailing content after";
 const OPEN_QUOTES: &str = "while scanning a quoted scalar, found unexpected end of stream";
+/// What it says where a text in quotation marks goes on in a line that is not indented.
+const UNQUOTED_LINE: &str = "invalid indentation in quoted scalar";
 /// What it says where a line belongs to no block that is open.
 const NO_BLOCK: &str = "while parsing a block mapping, did not find expected key";
 
@@ -17,7 +19,7 @@ pub(crate) fn mistake(text: &str, at: Position, info: &str) -> Option<Mistake> {
     if info == NO_BLOCK {
         return indentation(text, at.line);
     }
-    let (message, hint) = if info == OPEN_QUOTES {
+    let (message, hint) = if [OPEN_QUOTES, UNQUOTED_LINE].contains(&info) {
         ("the text that begins here has no closing quotation mark", "add it where the text ends")
     } else if info.starts_with(BEHIND_QUOTES) {
         let message = "something stands behind a closing quotation mark";
@@ -95,7 +97,12 @@ mod tests {
             ),
             (
                 "a: \"small\nb: \"c\"\n",
-                "2:5: something stands behind a closing quotation mark (if it should open a text, \
+                "1:4: the text that begins here has no closing quotation mark (add it where the text \
+                 ends)",
+            ),
+            (
+                "a: \"b\" c\n",
+                "1:8: something stands behind a closing quotation mark (if it should open a text, \
                  close the text in quotation marks before it)",
             ),
             (
