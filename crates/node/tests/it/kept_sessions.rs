@@ -22,7 +22,8 @@ use crate::sessions::{UPF, downlink, establish, read, uplink, usual};
 /// What an uplink packet has as an IP packet.
 const OCTETS: u64 = 30;
 
-fn yaml() -> String {
+/// A node that keeps its PFCP sessions.
+pub fn yaml() -> String {
     let kept = "metadata: {name: upf}
 state: {directory: unused, checkpoints: {rate: 100000}}
 pfcp:

@@ -17,22 +17,14 @@ use weft_node_config::Composition;
 use weft_state::{Change, Feed, Owner, Role, Store, read_changes};
 
 use crate::common::{Rig, blueprint, eal};
-use crate::sessions::{UPF, downlink, establish, read, uplink, usual};
+use crate::kept_sessions;
+use crate::sessions::{downlink, establish, read, uplink, usual};
 
 /// A node that has PFCP sessions, and bearers by commands.
 fn yaml() -> String {
-    let kept = "metadata: {name: upf}
-state: {directory: unused, checkpoints: {rate: 100000}}
-pfcp:
-  listen: [127.0.0.1]
-  like: session
-  interfaces:
-    - {interface: access, addresses: [10.0.0.254]}
-    - {interface: core}
-";
     let users = "  - {name: session, count: 0}\n";
     let with_like = [users, "  - {name: like, match: {ipv4: 10.45.9.9}}\n"].concat();
-    UPF.replace("metadata: {name: upf}\n", kept).replace(users, &with_like)
+    kept_sessions::yaml().replace(users, &with_like)
 }
 
 fn opened(folder: &Path) -> Store {

@@ -1,5 +1,6 @@
 //! Users go from stations that carry much to those that carry little.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -91,7 +92,10 @@ impl Engine {
         let now = Instant::now();
         let (measure, before) = match by {
             None => self.measured(now),
-            Some(by) => (by, self.measured_by(by, now).ok_or(OrderError::Unmeasured)?),
+            Some(by) => {
+                let stations = self.measured_by(by, &self.stations(), now);
+                (by, stations.ok_or(OrderError::Unmeasured)?)
+            }
         };
         if before.len() < 2 {
             return Err(OrderError::Few);
@@ -105,30 +109,35 @@ impl Engine {
 
     /// Stations that can take users, and what they carry, by what all of them say.
     fn measured(&self, now: Instant) -> (Measure, Vec<Station<NodeId>>) {
-        let by = |measure| Some((measure, self.measured_by(measure, now)?));
+        let stations = self.stations();
+        let by = |measure| Some((measure, self.measured_by(measure, &stations, now)?));
         let said = by(Measure::Busy).or_else(|| by(Measure::Packets));
         said.or_else(|| by(Measure::Users)).unwrap_or((Measure::Users, Vec::new()))
     }
 
-    /// The same by one measure; none if a station does not say it.
-    fn measured_by(&self, measure: Measure, now: Instant) -> Option<Vec<Station<NodeId>>> {
-        let stations = self.stations();
-        let capacities = self.weights(&stations);
+    /// What stations with so many users carry by one measure; none if one does not say it.
+    fn measured_by(
+        &self,
+        measure: Measure,
+        stations: &BTreeMap<NodeId, usize>,
+        now: Instant,
+    ) -> Option<Vec<Station<NodeId>>> {
+        let capacities = self.weights(stations);
         let users: usize = stations.values().sum();
         let capacity: u128 = capacities.values().map(|capacity| u128::from(*capacity)).sum();
         let mean = (users as f64 / capacity as f64).max(f64::MIN_POSITIVE);
-        let each = stations.into_iter().map(|(node, users)| {
-            let capacity = *capacities.get(&node)? as f64;
-            let said = || self.loads.of(node, now);
+        let each = stations.iter().map(|(node, users)| {
+            let capacity = *capacities.get(node)? as f64;
+            let said = || self.loads.of(*node, now);
             let load = match measure {
                 Measure::Busy => said()?.busy?,
                 Measure::Packets => {
-                    let known = self.members.get(node).map(|member| member.capacity);
+                    let known = self.members.get(*node).map(|member| member.capacity);
                     said()?.rates?[0] / known.filter(|known| *known > 0)? as f64
                 }
-                Measure::Users => users as f64 / capacity / mean,
+                Measure::Users => *users as f64 / capacity / mean,
             };
-            Some(Station { key: node, users, load, capacity })
+            Some(Station { key: *node, users: *users, load, capacity })
         });
         each.collect()
     }

@@ -1,8 +1,8 @@
 //! What nodes carry, by what they say once a second.
 //!
 //! A node may say anything, as often as it likes: of each node that is connected a few looks
-//! are kept, with some time of its own clock between them, and figures are only shown. No user
-//! is moved because of them.
+//! are kept, with some time of its own clock between them. Figures are shown; users move because
+//! of them only where the site or an operator says so (`balance.rs`), so many at a time at most.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};

@@ -65,19 +65,7 @@ pub struct UserView {
 
 /// All counters, at 0: one that came with its first event would hide that event from rates.
 pub(super) fn nothing_counted() -> BTreeMap<&'static str, u64> {
-    const ALL: [Counter; 10] = [
-        Counter::Exported,
-        Counter::Imported,
-        Counter::Resumed,
-        Counter::ContextLost,
-        Counter::NoOwner,
-        Counter::UplinkGateTimeout,
-        Counter::DownlinkGateTimeout,
-        Counter::ReleaseTimeout,
-        Counter::Resent,
-        Counter::Stale,
-    ];
-    ALL.map(|counter| (counter.name(), 0)).into()
+    Counter::ALL.map(|counter| (counter.name(), 0)).into()
 }
 
 /// Where a user is to go.

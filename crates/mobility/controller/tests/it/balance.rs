@@ -12,12 +12,6 @@ fn level(client: &Client, order: &str) -> Result<api::Rebalance, ClientError> {
     client.post("/v1/rebalance", order.to_owned())
 }
 
-fn add(client: &Client, users: std::ops::RangeInclusive<u64>, place: &str) {
-    for user in users {
-        let _: api::User = client.put(&format!("/v1/users/{user}"), place.to_owned()).unwrap();
-    }
-}
-
 /// Waits until the controller has heard what both stations carry with so many users at a.
 fn hear(client: &Client, users_at_a: usize) {
     until("loads", || {
@@ -40,7 +34,7 @@ fn stations_are_levelled_by_an_order() {
     let controller = field.controller();
     let client = field.client();
     field.meet(&client);
-    add(&client, 1..=USERS, r#"{"anchor":"gateway","node":"a"}"#);
+    field.add(&client, 1..=USERS, r#"{"anchor":"gateway","node":"a"}"#);
     field.settle(&client, USERS as usize);
     hear(&client, USERS as usize);
 
@@ -84,9 +78,7 @@ fn new_users_are_placed() {
     let controller = field.controller();
     let client = field.client();
     field.meet(&client);
-    for user in 1..=50 {
-        add(&client, user..=user, r#"{"anchor":"gateway"}"#);
-    }
+    field.add(&client, 1..=50, r#"{"anchor":"gateway"}"#);
     field.settle(&client, 50);
     field.check(&client, 50);
     assert_eq!((field.owned(A), field.owned(B)), (20, 30));
@@ -100,7 +92,7 @@ fn users_are_spread_where_the_site_says_so() {
     let controller = field.controller();
     let client = field.client();
     field.meet(&client);
-    add(&client, 1..=USERS, r#"{"anchor":"gateway","node":"a"}"#);
+    field.add(&client, 1..=USERS, r#"{"anchor":"gateway","node":"a"}"#);
     field.settle(&client, USERS as usize);
     let site = "apiVersion: weft/v1\nkind: Site\nmetadata: {name: north}\n\
                 rebalance: {over: 10, tolerance: 5, users: 8}\n";

@@ -15,13 +15,6 @@ fn node(client: &Client, name: &str) -> Option<api::Node> {
     nodes(client).into_iter().find(|node| node.name == name)
 }
 
-fn add_users(client: &Client) {
-    for user in 1..=USERS {
-        let place = r#"{"anchor":"gateway","node":"a"}"#.to_owned();
-        let _: api::User = client.put(&format!("/v1/users/{user}"), place).unwrap();
-    }
-}
-
 fn refusal(removed: Result<(), ClientError>) -> (u16, String) {
     match removed.unwrap_err() {
         ClientError::Refused(problem) => (problem.status, problem.detail),
@@ -45,7 +38,7 @@ fn nodes_join_without_an_edit() {
         controller = field.controller();
     }
     field.meet(&client);
-    add_users(&client);
+    field.add(&client, 1..=USERS, r#"{"anchor":"gateway","node":"a"}"#);
     field.settle(&client, USERS as usize);
     assert_eq!(field.drain(&client, "a", "b").moved, USERS as usize);
     field.check(&client, USERS);
@@ -60,7 +53,7 @@ fn users_of_a_node_whose_lease_ends_are_adopted() {
     let controller = field.controller();
     let client = field.client();
     field.meet(&client);
-    add_users(&client);
+    field.add(&client, 1..=USERS, r#"{"anchor":"gateway","node":"a"}"#);
     field.settle(&client, USERS as usize);
     let dead = field.nodes.iter().position(|node| node.number == A).unwrap();
     field.nodes.remove(dead).stop();
@@ -122,7 +115,7 @@ fn a_node_is_removed_when_it_has_nothing() {
     let controller = field.controller();
     let client = field.client();
     field.meet(&client);
-    add_users(&client);
+    field.add(&client, 1..=USERS, r#"{"anchor":"gateway","node":"a"}"#);
     field.settle(&client, USERS as usize);
     let remove = |name: &str| client.delete(&format!("/v1/nodes/{name}"));
     assert!(refusal(remove("b")).1.contains("it is connected"));

@@ -5,6 +5,7 @@ pub mod node;
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -222,6 +223,14 @@ impl Field {
             nodes.len() == 3
                 && nodes.iter().all(|node| node.connected && node.incarnation.is_some())
         });
+    }
+
+    /// Adds users, each with that anchor and node.
+    pub fn add(&self, client: &Client, users: RangeInclusive<u64>, place: &str) {
+        for user in users {
+            let path = format!("/v1/users/{user}");
+            let _: api::User = client.put(&path, place.to_owned()).unwrap();
+        }
     }
 
     /// Hands all users of a node over, and waits for the end.
