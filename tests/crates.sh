@@ -13,7 +13,21 @@ status=$?
 read -r passed failed < <(
     awk '/^test result:/ { passed += $4; failed += $6 } END { print passed + 0, failed + 0 }' "$log"
 )
-# One that does not compile or is ended has no result.
+# What failed, with what it said; and the programs without a result, as they do not compile or
+# were ended, with the tests that had not come to an end.
+awk '
+    /^ +(Running|Doc-tests) / { program = $0; sub(/^ +/, "", program); split("", slow) }
+    /^---- .* stdout ----$/ { print "fail " $2; said = 1; next }
+    /^(failures:|test result:)/ { said = 0 }
+    said && NF { print "    " $0 }
+    /has been running for over/ { slow[$2] }
+    /^test .* \.\.\. / { delete slow[$2] }
+    /^timeout: sending signal/ {
+        print "fail " program ": took too long"
+        for (test in slow) print "    " test
+    }
+    /^error(\[|:)/ && !/test failed, to rerun|targets? failed/ { print "fail cargo test: " $0 }
+' "$log"
 if [ "$status" -ne 0 ] && [ "$failed" -eq 0 ]; then
     failed=1
     printf 'fail cargo test: ended with %d\n' "$status"

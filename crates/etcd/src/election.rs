@@ -1,7 +1,7 @@
 //! Who leads: the replica that has made the key `leader`, as long as the lease of that key lasts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use etcd_client::{Compare, CompareOp, KeyValue, PutOptions, Txn, TxnOp, WatchOptions};
@@ -15,6 +15,8 @@ use crate::layout::{self, ValueKind};
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long the end of another leader is waited for before it is looked again.
 const LOOK: Duration = Duration::from_secs(1);
+/// Pause after a renewal that came to nothing.
+const RETRY: Duration = Duration::from_millis(50);
 /// A lease is renewed so many times before it would end.
 const RENEWALS: u32 = 4;
 
@@ -114,13 +116,9 @@ impl Election {
         match there {
             Some(there) if there.lease() == lease => {
                 let term = there.create_revision() as u64;
-                let shared = Arc::new(Lease {
-                    id: lease,
-                    ttl,
-                    until: Mutex::new(asked + ttl),
-                    is_over: AtomicBool::new(false),
-                });
-                tokio::spawn(keep(self.cluster.clone(), shared.clone()));
+                let until = Mutex::new(Some(asked + ttl));
+                let shared = Arc::new(Lease { id: lease, ttl, until });
+                tokio::spawn(keep(self.cluster.clone(), lease, Arc::downgrade(&shared)));
                 let cluster = self.cluster.clone();
                 Ok(Attempt::Won(Leadership { cluster, key, term, lease: shared }))
             }
@@ -184,18 +182,32 @@ impl Election {
 struct Lease {
     id: i64,
     ttl: Duration,
-    /// It lasts as long, by this machine's clock: from when it was asked for.
-    until: Mutex<Instant>,
-    is_over: AtomicBool,
+    /// It lasts as long, by this machine's clock: from when it was asked for. None once it is
+    /// known to be over: what is told so stops to lead, and an answer that comes late must not
+    /// make this replica lead without knowing it.
+    until: Mutex<Option<Instant>>,
 }
 
 impl Lease {
-    fn until(&self) -> Instant {
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner)
+    fn until(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lasts(&self) -> bool {
-        !self.is_over.load(Ordering::Relaxed) && Instant::now() < self.until()
+    /// Whether it is over, from now on for good.
+    fn is_over(&self) -> bool {
+        let mut until = self.until();
+        *until = until.filter(|until| Instant::now() < *until);
+        until.is_none()
+    }
+
+    /// It was renewed by what was asked then, unless it is known to be over.
+    fn renew(&self, asked: Instant) {
+        let mut until = self.until();
+        *until = until.and(Some(asked + self.ttl));
+    }
+
+    fn end(&self) {
+        *self.until() = None;
     }
 }
 
@@ -216,12 +228,12 @@ impl Leadership {
 
     /// Whether it has ended, or may have: its lease was not renewed in time.
     pub fn is_over(&self) -> bool {
-        !self.lease.lasts()
+        self.lease.is_over()
     }
 
     /// It is known to have ended.
     pub(crate) fn lose(&self) {
-        self.lease.is_over.store(true, Ordering::Relaxed);
+        self.lease.end();
     }
 
     pub(crate) fn cluster(&self) -> &Cluster {
@@ -246,26 +258,45 @@ async fn revoke(cluster: &Cluster, lease: i64) {
     let _ = cluster.ask(async |mut client| client.lease_revoke(lease).await).await;
 }
 
-/// Renews a lease until it is over.
-async fn keep(cluster: Cluster, lease: Arc<Lease>) {
-    let interval = lease.ttl / RENEWALS;
-    let mut next = interval;
-    while lease.lasts() {
-        sleep(next.min(lease.until().saturating_duration_since(Instant::now()))).await;
+/// Renews a lease until it is known to be over, or what it was for is gone; then gives it back:
+/// an answer that came too late may have renewed it.
+async fn keep(cluster: Cluster, id: i64, held: Weak<Lease>) {
+    let mut failed = false;
+    loop {
+        let Some(pause) = held.upgrade().and_then(|lease| {
+            let left = (*lease.until())?.saturating_duration_since(Instant::now());
+            Some(if failed { RETRY } else { left.min(lease.ttl / RENEWALS) })
+        }) else {
+            break;
+        };
+        sleep(pause).await;
         let asked = Instant::now();
-        let renewed = cluster.ask(async |mut client| client.lease_keep_alive(lease.id).await).await;
+        let renewed = cluster.ask(async |mut client| client.lease_keep_alive(id).await).await;
+        failed = renewed.is_err();
+        let Some(lease) = held.upgrade() else { break };
         match renewed {
-            Ok(_) => {
-                *lease.until.lock().unwrap_or_else(PoisonError::into_inner) = asked + lease.ttl;
-                next = interval;
-            }
-            Err(error) => {
-                if error.to_string().contains("lease not found") {
-                    lease.is_over.store(true, Ordering::Relaxed);
-                }
-                next = PAUSE / 4;
-            }
+            Ok(_) => lease.renew(asked),
+            Err(error) if error.to_string().contains("lease not found") => lease.end(),
+            Err(_) => {}
         }
     }
-    lease.is_over.store(true, Ordering::Relaxed);
+    revoke(&cluster, id).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_that_is_known_to_be_over_is_not_renewed_by_a_late_answer() {
+        let ttl = Duration::from_millis(20);
+        let lease = Lease { id: 1, ttl, until: Mutex::new(Some(Instant::now())) };
+        // Nothing has been told yet, and etcd says that it lasts.
+        lease.renew(Instant::now() + ttl);
+        assert!(!lease.is_over());
+        std::thread::sleep(3 * ttl);
+        assert!(lease.is_over());
+        lease.renew(Instant::now() + ttl);
+        assert!(lease.is_over(), "for good");
+    }
 }
