@@ -265,7 +265,7 @@ fn watch_packets(handle: &Handle, sample: &mut Sample, bursts: u32) -> Result<()
     let watching = handle.ask(move |agent| agent.watch(&flows::watch(bursts)))?;
     thread::sleep(WATCHED);
     let number = watching.number;
-    handle.ask(move |agent| agent.unwatch(number))?;
+    handle.tell(move |agent| agent.unwatch(number))?;
     sample.enter(watching.sightings.try_iter());
     Ok(())
 }

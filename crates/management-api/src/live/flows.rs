@@ -6,9 +6,11 @@
 //! place where they come from, are the rates. With n packets of n in all, a share p is right
 //! within 2·√(p(1-p)/n), in 19 of 20 seconds.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weft_dataplane::trace::{Point, Sighting, Watch};
@@ -77,16 +79,17 @@ enum Place {
     Away,
 }
 
-/// What was seen in one second.
+/// What was seen in some time. Its keys are numbers of the node's own: a hash that is quick
+/// will do.
 #[derive(Debug, Default)]
-struct Second {
+struct Seen {
     packets: u64,
-    hops: HashMap<(Place, Place), u64>,
+    hops: FxHashMap<(Place, Place), u64>,
     /// Packets and bytes by the slot of the user.
-    users: HashMap<u32, (u64, u64)>,
+    users: FxHashMap<u32, (u64, u64)>,
 }
 
-impl Second {
+impl Seen {
     /// Counts a packet that came in.
     fn count(&mut self, user: u32, length: usize) {
         self.packets += 1;
@@ -96,13 +99,44 @@ impl Second {
             *bytes += length as u64;
         }
     }
+
+    /// Counts packets that went from place to place.
+    fn count_hops(&mut self, hop: (Place, Place), packets: usize) {
+        *self.hops.entry(hop).or_default() += packets as u64;
+    }
+
+    /// Takes away what was counted in another time, too.
+    fn take_away(&mut self, other: &Seen) {
+        self.packets -= other.packets;
+        for (hop, packets) in &other.hops {
+            if let Entry::Occupied(mut sum) = self.hops.entry(*hop) {
+                *sum.get_mut() -= packets;
+                if *sum.get() == 0 {
+                    sum.remove();
+                }
+            }
+        }
+        for (user, (packets, bytes)) in &other.users {
+            if let Entry::Occupied(mut sum) = self.users.entry(*user) {
+                let (all, all_bytes) = *sum.get();
+                *sum.get_mut() = (all - packets, all_bytes - bytes);
+                if all == *packets {
+                    sum.remove();
+                }
+            }
+        }
+    }
 }
 
 /// The sample.
 #[derive(Debug, Default)]
 pub(super) struct Sample {
-    now: Second,
-    window: VecDeque<Second>,
+    /// This second.
+    now: Seen,
+    /// The seconds before it.
+    window: VecDeque<Seen>,
+    /// All of these, kept: to sum them up each second costs more than all else here.
+    sum: Seen,
     names: HashMap<u32, String>,
     named_for: u32,
     drawn: u64,
@@ -118,7 +152,13 @@ pub(super) fn watch(bursts: u32) -> Watch {
 impl Sample {
     /// Forgets all.
     pub fn clear(&mut self) {
-        (self.now, self.window) = (Second::default(), VecDeque::new());
+        (self.now, self.sum) = (Seen::default(), Seen::default());
+        self.window.clear();
+    }
+
+    fn count(&mut self, count: impl Fn(&mut Seen)) {
+        count(&mut self.now);
+        count(&mut self.sum);
     }
 
     /// A number from 0 to 1, another each time.
@@ -129,34 +169,40 @@ impl Sample {
 
     /// Adds what one look has seen; of each packet in order.
     pub fn enter(&mut self, sightings: impl Iterator<Item = Sighting>) {
-        let mut last: HashMap<u64, Place> = HashMap::new();
-        let mut counted = HashSet::new();
+        // Where each packet is, and whether it has been counted.
+        let mut packets: FxHashMap<u64, (Place, bool)> = FxHashMap::default();
+        let mut hops = Vec::new();
         for Sighting { packet, point, metadata, length, .. } in sightings {
-            let from = last.get(&packet).copied();
-            if let Some(Place::Port(_)) = from
+            let known = packets.entry(packet).or_insert((Place::Away, false));
+            let (from, counted) = *known;
+            if matches!(from, Place::Port(_))
+                && !counted
                 && !matches!(point, Point::After(_) | Point::Received(_))
-                && counted.insert(packet)
             {
-                self.now.count(metadata.user, length);
+                known.1 = true;
+                self.count(|seen| seen.count(metadata.user, length));
             }
             let (to, place) = match point {
                 Point::Received(port) => (None, Place::Port(port)),
-                Point::Classified => continue,
                 // What comes back from a function elsewhere is received once more.
                 Point::After(function) => (None, Place::Function(function)),
                 Point::Before(function) => (Some(Place::Function(function)), Place::Away),
                 Point::Leaving(port) => (Some(Place::Port(port)), Place::Away),
                 Point::Dropped(_) => (Some(Place::Drop), Place::Away),
+                Point::Classified => continue,
                 Point::DroppedBy(function) => {
-                    let hop = (Place::Function(function), Place::Dropped);
-                    *self.now.hops.entry(hop).or_default() += 1;
+                    hops.push((Place::Function(function), Place::Dropped));
                     continue;
                 }
             };
-            if let (Some(from), Some(to)) = (from.filter(|from| *from != Place::Away), to) {
-                *self.now.hops.entry((from, to)).or_default() += 1;
+            known.0 = place;
+            if let (true, Some(to)) = (from != Place::Away, to) {
+                hops.push((from, to));
             }
-            last.insert(packet, place);
+        }
+        hops.sort_unstable();
+        for same in hops.chunk_by(|one, other| one == other) {
+            self.count(|seen| seen.count_hops(same[0], same.len()));
         }
     }
 
@@ -180,22 +226,16 @@ impl Sample {
         }
     }
 
-    /// All seconds.
-    fn seconds(&self) -> impl Iterator<Item = &Second> {
-        self.window.iter().chain([&self.now])
-    }
-
-    /// Slot, packets and bytes of the users that were seen most.
+    /// Slot, packets and bytes of the users that were seen most in the window.
     fn users(&self) -> Vec<(u32, u64, u64)> {
-        let mut sums: HashMap<u32, (u64, u64)> = HashMap::new();
-        for (slot, (packets, bytes)) in self.seconds().flat_map(|second| &second.users) {
-            let sum = sums.entry(*slot).or_default();
-            *sum = (sum.0 + packets, sum.1 + bytes);
+        let seen = self.sum.users.iter();
+        let mut users: Vec<_> = seen.map(|(slot, (n, bytes))| (*slot, *n, *bytes)).collect();
+        let order = |(slot, packets, _): &(u32, u64, u64)| (u64::MAX - packets, *slot);
+        if users.len() > USERS {
+            users.select_nth_unstable_by_key(USERS, order);
+            users.truncate(USERS);
         }
-        let mut users: Vec<_> =
-            sums.into_iter().map(|(slot, (n, bytes))| (slot, n, bytes)).collect();
-        users.sort_unstable_by_key(|(slot, packets, _)| (u64::MAX - packets, *slot));
-        users.truncate(USERS);
+        users.sort_unstable_by_key(order);
         users
     }
 
@@ -203,16 +243,13 @@ impl Sample {
     pub fn flows(&mut self, before: Option<&Snapshot>, now: &Snapshot) -> Flows {
         let Some(before) = before else { return Flows::default() };
         let rates = Rates::between(before, now);
-        let mut sums: HashMap<(Place, Place), u64> = HashMap::new();
-        for (hop, count) in self.seconds().flat_map(|second| &second.hops) {
-            *sums.entry(*hop).or_default() += count;
-        }
         let (mut left, mut sources) = (HashMap::new(), HashMap::new());
-        for ((from, to), count) in sums.iter().filter(|((_, to), _)| *to != Place::Dropped) {
+        for ((from, to), count) in self.sum.hops.iter().filter(|((_, to), _)| *to != Place::Dropped)
+        {
             *left.entry(*from).or_insert(0) += count;
             *sources.entry(*to).or_insert(0) += 1;
         }
-        let mut hops: Vec<_> = sums.into_iter().collect();
+        let mut hops: Vec<_> = self.sum.hops.iter().map(|(hop, count)| (*hop, *count)).collect();
         hops.sort_unstable();
         let flow = |((from, to), sample): ((Place, Place), u64)| {
             let rate = match to {
@@ -224,7 +261,7 @@ impl Sample {
             Some(Flow { from: name(from, now)?, to: name(to, now)?, sample, rate })
         };
         let rules = hops.into_iter().filter_map(flow).collect();
-        let sample = self.seconds().map(|second| second.packets).sum();
+        let sample = self.sum.packets;
         let user = |(slot, packets, bytes): (u32, u64, u64)| {
             let all = rates.received / sample as f64;
             Some(UserRate {
@@ -236,8 +273,10 @@ impl Sample {
         };
         let users = self.users().into_iter().filter_map(user).collect();
         self.window.push_back(std::mem::take(&mut self.now));
-        if self.window.len() > WINDOW - 1 {
-            self.window.pop_front();
+        if self.window.len() > WINDOW - 1
+            && let Some(oldest) = self.window.pop_front()
+        {
+            self.sum.take_away(&oldest);
         }
         Flows { sample, rules, users }
     }
@@ -395,5 +434,29 @@ mod tests {
         }
         sample.clear();
         assert_eq!(sample.flows(Some(&snapshot(0, 0, 0, 0)), &snapshot(1, 1, 0, 0)).sample, 0);
+    }
+
+    #[test]
+    fn a_window_has_what_its_seconds_have() {
+        let mut sample = Sample::default();
+        for second in 0..30_u32 {
+            // Each user is seen in some seconds, by other ways.
+            let users = (0..20).filter(|user| (second * 7 + user) % 3 == 0);
+            for user in users {
+                let left = Point::Leaving((user % 2) as u16);
+                let way = [sighting(0, Point::Received(0), user), sighting(0, left, user)];
+                sample.enter(way.into_iter());
+            }
+            let (mut hops, mut users) = (FxHashMap::default(), FxHashMap::default());
+            for seen in sample.window.iter().chain([&sample.now]) {
+                seen.hops.iter().for_each(|(hop, n)| *hops.entry(*hop).or_insert(0) += n);
+                seen.users.iter().for_each(|(user, n)| *users.entry(*user).or_insert(0) += n.0);
+            }
+            assert_eq!(sample.sum.hops, hops);
+            let sum: HashMap<_, _> =
+                sample.sum.users.iter().map(|(user, n)| (*user, n.0)).collect();
+            assert_eq!(sum, users);
+            sample.flows(Some(&snapshot(0, 0, 0, 0)), &snapshot(1, 1, 0, 0));
+        }
     }
 }
