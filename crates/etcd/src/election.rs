@@ -262,13 +262,12 @@ async fn revoke(cluster: &Cluster, lease: i64) {
 /// an answer that came too late may have renewed it.
 async fn keep(cluster: Cluster, id: i64, held: Weak<Lease>) {
     let mut failed = false;
-    loop {
-        let Some(pause) = held.upgrade().and_then(|lease| {
-            let left = (*lease.until())?.saturating_duration_since(Instant::now());
-            Some(if failed { RETRY } else { left.min(lease.ttl / RENEWALS) })
-        }) else {
-            break;
-        };
+    let pause = |failed| {
+        let lease = held.upgrade()?;
+        let left = (*lease.until())?.saturating_duration_since(Instant::now());
+        Some(if failed { RETRY } else { left.min(lease.ttl / RENEWALS) })
+    };
+    while let Some(pause) = pause(failed) {
         sleep(pause).await;
         let asked = Instant::now();
         let renewed = cluster.ask(async |mut client| client.lease_keep_alive(id).await).await;

@@ -453,7 +453,7 @@ mod tests {
                 seen.users.iter().for_each(|(user, n)| *users.entry(*user).or_insert(0) += n.0);
             }
             assert_eq!(sample.sum.hops, hops);
-            let sum: HashMap<_, _> =
+            let sum: FxHashMap<_, _> =
                 sample.sum.users.iter().map(|(user, n)| (*user, n.0)).collect();
             assert_eq!(sum, users);
             sample.flows(Some(&snapshot(0, 0, 0, 0)), &snapshot(1, 1, 0, 0));

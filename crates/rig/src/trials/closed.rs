@@ -179,7 +179,8 @@ impl Rig {
         Ok((after - before) as f64 / (end - start).as_secs_f64())
     }
 
-    pub(crate) fn endless(&self, captures: &[PathBuf]) -> Devices {
+    /// Devices that read these captures again and again, one for each worker, and a sink.
+    pub fn endless(&self, captures: &[PathBuf]) -> Devices {
         let source = |capture: &PathBuf| {
             format!("net_pcap{},rx_pcap={},infinite_rx=1", self.serial(), capture.display())
         };

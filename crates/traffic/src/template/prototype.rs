@@ -46,6 +46,26 @@ struct Sums {
     udp: u16,
 }
 
+impl Template {
+    /// The first packet of each of the first flows, of the first size, as a source sends them.
+    ///
+    /// # Errors
+    /// What is wrong with the template.
+    pub fn packets(&self, flows: u32) -> Result<Vec<Vec<u8>>, TemplateError> {
+        let prototype = Prototype::new(self)?;
+        let packet = |flow| {
+            let mut frame = vec![0; prototype.lengths.all[0]];
+            prototype.write(
+                &mut frame,
+                0,
+                &Stamp { stream: self.stream, flow, sequence: 0, sent: 0 },
+            );
+            frame
+        };
+        Ok((0..flows).map(packet).collect())
+    }
+}
+
 impl Prototype {
     /// The prototype of a template.
     ///

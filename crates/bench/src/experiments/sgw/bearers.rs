@@ -11,12 +11,14 @@ use crate::experiment::Study;
 use crate::experiments::figure::figure;
 use crate::experiments::sgw::gateway::{Io, Search};
 use crate::experiments::sgw::install::install;
+use crate::experiments::sgw::page::cost_of_page;
 use crate::results::{Axis, Better, FigureKind, Results};
 use crate::run::{Cell, Run, Values};
 use weft_rig::Failure;
 use weft_rig::{Gateway, Setup};
 
 const X: &str = "bearers";
+const PAGE: &str = "weft, decapsulate, with a page open over without";
 
 /// See [`Study::VARIES`].
 pub struct SgwBearers;
@@ -58,6 +60,13 @@ pub struct Parameters {
     /// Numbers of bearers of decapsulation with counter and marker behind it.
     #[schemars(inner(range(min = 1, max = 16_000_000)))]
     chain_bearers: Vec<u32>,
+    /// Numbers of bearers of decapsulation whose worker is measured with a page open, over
+    /// without.
+    #[schemars(inner(range(min = 1, max = 100_000)))]
+    page_bearers: Vec<u32>,
+    /// How often a page is opened in a trial, for a second each.
+    #[schemars(range(min = 1))]
+    page_turns: u32,
 }
 
 /// A chain whose work is measured.
@@ -90,6 +99,8 @@ enum Question {
     Kernel { bytes: usize, bearers: u32 },
     /// The cost of a chain without its devices.
     Work { chain: Chain, bearers: u32 },
+    /// The cost of a packet with a page open, over without.
+    Page { bearers: u32 },
 }
 
 impl Study for SgwBearers {
@@ -142,6 +153,11 @@ impl Study for SgwBearers {
                 let (devices, other) = rig.cost_of_devices(&load, length)?;
                 Ok((Values::of(cost.cycles - devices.cycles), disturbance.max(other)))
             }
+            Question::Page { bearers } => {
+                let (bytes, turns) = (parameters.work_bytes, parameters.page_turns);
+                // Processor time is no longer where others have the core.
+                Ok((Values::of(cost_of_page(rig, *bearers, bytes, turns)?), 0.0))
+            }
         })
     }
 
@@ -191,6 +207,14 @@ impl Study for SgwBearers {
                 );
             }
         }
+        let open = results.series(PAGE);
+        let with_page = |bearers: &u32| {
+            Some((format!("page_over_without_{}", short(*bearers)), open?.mean_at(*bearers)?))
+        };
+        let with_pages: Vec<_> = parameters.page_bearers.iter().filter_map(with_page).collect();
+        for (name, ratio) in with_pages {
+            results.derive(name, ratio);
+        }
         parameters.draw(results);
     }
 }
@@ -222,6 +246,12 @@ impl Parameters {
                 Cell::new(work(chain), bearers, Question::Work { chain, bearers })
             }));
         }
+        run.series(PAGE, X, "times", Some(Better::Lower));
+        cells.extend(
+            self.page_bearers
+                .iter()
+                .map(|&bearers| Cell::new(PAGE.to_owned(), bearers, Question::Page { bearers })),
+        );
         cells
     }
 

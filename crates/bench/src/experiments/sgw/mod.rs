@@ -6,5 +6,6 @@ pub(crate) mod delay;
 pub(crate) mod gateway;
 mod install;
 pub(crate) mod loss;
+mod page;
 mod sessions;
 pub(crate) mod signalling;
