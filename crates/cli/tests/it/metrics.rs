@@ -190,6 +190,25 @@ fn the_description_is_of_what_is_served() {
 }
 
 #[test]
+fn a_node_whose_device_never_stops_is_not_taken_over_and_goes_on() {
+    let place = TestFolder::new();
+    let (running, _) = busy(&place);
+    let (status, answer) = ask(&place, "POST", "/v1/upgrade", "");
+    assert!(status >= 400, "{answer}");
+    assert!(answer.contains("packets come without end"), "{answer}");
+    let received = || {
+        let (_, answer) = ask(&place, "GET", "/v1/snapshot", "");
+        let body = answer.split_once("\r\n\r\n").expect("a body").1;
+        let shown: Value = serde_json::from_str(body).expect("JSON");
+        let ports = shown["ports"].as_array().expect("ports").clone();
+        ports.iter().filter_map(|port| port["rx_packets"].as_u64()).sum::<u64>()
+    };
+    let before = received();
+    wait_until("it receives nothing any more", || received() > before);
+    running.stop().succeeded();
+}
+
+#[test]
 fn bearers_are_listed_page_by_page() {
     let place = TestFolder::new();
     let (running, _) = busy(&place);

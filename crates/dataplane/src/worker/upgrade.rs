@@ -7,6 +7,9 @@ use weft_dpdk::Packet;
 
 use super::{BURST, Worker};
 
+/// Bursts that a queue is emptied of before it is the turn of others.
+const BURSTS_AT_ONCE: usize = 64;
+
 /// Received packets, by their octets: how many of each there were.
 pub type Seen = HashMap<u64, u32>;
 
@@ -19,8 +22,8 @@ fn digest(packet: &Packet) -> u64 {
 
 impl Worker {
     /// Calls functions back from their threads, and carries what has been received: all queues
-    /// are empty then, as long as nothing new comes. For each packet that came from a port
-    /// `note` is told the port and a number for its octets. Returns whether there was anything.
+    /// are empty once there was nothing. For each packet that came from a port `note` is told the
+    /// port and a number for its octets. Returns whether there was anything.
     pub fn drain_received(&mut self, note: &mut dyn FnMut(u16, u64)) -> bool {
         while let Some(busy) = self.recall() {
             if !busy {
@@ -29,7 +32,10 @@ impl Worker {
         }
         let mut busy = self.apply_commands();
         for inlet in 0..self.inlets.len() {
-            while self.receive(inlet) > 0 {
+            for _ in 0..BURSTS_AT_ONCE {
+                if self.receive(inlet) == 0 {
+                    break;
+                }
                 busy = true;
                 let port = self.inlets[inlet].port;
                 for packet in self.state.burst.packets.iter() {

@@ -21,6 +21,8 @@ use crate::ports::Ports;
 const PREPARING: Duration = Duration::from_secs(120);
 /// How long it may take for an answer once packets wait.
 const STOPPED: Duration = Duration::from_secs(5);
+/// How long what has been received may take to be carried.
+const DRAINING: Duration = Duration::from_secs(2);
 /// How long changes that were made already may take until packets see them.
 const REST: Duration = Duration::from_secs(2);
 /// Octets of contexts that go at once.
@@ -165,10 +167,10 @@ impl Running {
             }
             thread::sleep(IN_KERNEL);
         }
-        self.drain(&mut received);
+        self.drain(&mut received)?;
         self.send_contexts(conversation, (&offer, &versions), &prepared)?;
         // What was in the kernel still, if anything.
-        self.drain(&mut received);
+        self.drain(&mut received)?;
         let drained = received.since(&ports)?;
         let octets = serde_json::to_vec(&drained).map_err(io::Error::other)?;
         conversation.say(Kind::Drained, &octets)?;
@@ -220,13 +222,23 @@ impl Running {
     }
 
     /// Carries all that was received.
-    fn drain(&mut self, received: &mut Received) {
+    ///
+    /// # Errors
+    /// When that has no end: a device that this process cannot shut goes on to receive.
+    fn drain(&mut self, received: &mut Received) -> Result<(), UpgradeError> {
         let mut note = |port, digest| received.digests.entry(port).or_default().push(digest);
-        let mut busy = true;
-        while busy {
-            busy = false;
+        let until = Instant::now() + DRAINING;
+        loop {
+            let mut busy = false;
             for worker in &mut self.paused {
                 busy |= worker.drain_received(&mut note);
+            }
+            if !busy {
+                return Ok(());
+            }
+            if Instant::now() >= until {
+                let why = "packets come without end at a port that cannot be shut";
+                return Err(UpgradeError::Refused(why.to_owned()));
             }
         }
     }
