@@ -15,6 +15,7 @@ mod establish;
 mod kept;
 mod load;
 mod node;
+mod refusing;
 mod release;
 mod reports;
 mod send;

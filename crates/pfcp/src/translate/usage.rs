@@ -122,9 +122,8 @@ fn as_update<'a>(rule: &CreateUrr<'a>) -> UpdateUrr<'a> {
     }
 }
 
-/// What the elements say; the rest of the rule stays.
-fn measure(urr: &mut Urr, rule: &UpdateUrr<'_>) -> Result<(), Refusal> {
-    unread(rule.refused)?;
+/// Refuses what is not measured here.
+fn supported(rule: &UpdateUrr<'_>) -> Result<(), Refusal> {
     let unsupported = [
         (!rule.additional_monitoring.is_empty(), ADDITIONAL_MONITORING_TIME),
         (rule.reports.is_some(), NUMBER_OF_REPORTS),
@@ -137,6 +136,13 @@ fn measure(urr: &mut Urr, rule: &UpdateUrr<'_>) -> Result<(), Refusal> {
     if let Some((_, element)) = unsupported.into_iter().find(|(there, _)| *there) {
         return Err(Refusal::unsupported(element));
     }
+    Ok(())
+}
+
+/// What the elements say; the rest of the rule stays.
+fn measure(urr: &mut Urr, rule: &UpdateUrr<'_>) -> Result<(), Refusal> {
+    unread(rule.refused)?;
+    supported(rule)?;
     if let Some(method) = rule.method {
         urr.method = Method {
             volume: method.has(MeasurementMethod::VOLUM),
@@ -182,17 +188,19 @@ fn measure(urr: &mut Urr, rule: &UpdateUrr<'_>) -> Result<(), Refusal> {
     if !rule.linked.is_empty() {
         urr.linked = rule.linked.iter().map(|linked| UrrId(linked.0)).collect();
     }
-    if let Some(flags) = rule.information {
-        let unsupported = MeasurementInformation::SSPOC
-            | MeasurementInformation::ASPOC
-            | MeasurementInformation::CIAM;
-        if flags.any(unsupported) {
-            return Err(Refusal::unsupported(MEASUREMENT_INFORMATION));
-        }
-        urr.before_qos = flags.has(MeasurementInformation::MBQE);
-        urr.paused = flags.has(MeasurementInformation::INAM);
-        urr.immediate_start = flags.has(MeasurementInformation::ISTM);
+    rule.information.map_or(Ok(()), |flags| inform(urr, flags))
+}
+
+fn inform(urr: &mut Urr, flags: MeasurementInformation) -> Result<(), Refusal> {
+    let unsupported = MeasurementInformation::SSPOC
+        | MeasurementInformation::ASPOC
+        | MeasurementInformation::CIAM;
+    if flags.any(unsupported) {
+        return Err(Refusal::unsupported(MEASUREMENT_INFORMATION));
     }
+    urr.before_qos = flags.has(MeasurementInformation::MBQE);
+    urr.paused = flags.has(MeasurementInformation::INAM);
+    urr.immediate_start = flags.has(MeasurementInformation::ISTM);
     Ok(())
 }
 

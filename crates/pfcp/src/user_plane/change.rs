@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use weft_functions::session::rules::{Extended, UrrId};
+use weft_functions::session::rules::{Extended, Session, UrrId};
 use weft_node::bearer::session::{Query, SessionCommand, SessionId};
 
 use super::UserPlane;
@@ -43,24 +43,7 @@ impl UserPlane {
         let before = record.rules.clone();
         let extras = record.extras.as_deref().cloned().unwrap_or_default();
         let cp = request.fseid.map(|fseid| (fseid.seid, fseid.like(from).unwrap_or(from)));
-        let flags = request.flags.unwrap_or_default();
-        let known =
-            ModificationFlags::DROBU.with(ModificationFlags::SNDEM).with(ModificationFlags::QAURR);
-        if !flags.without(known).is_empty() {
-            return Err(Refusal::unsupported(crate::codec::ie::PFCPSMREQ_FLAGS));
-        }
-        let query = if flags.has(ModificationFlags::QAURR) {
-            Query::All
-        } else if request.queries.is_empty() {
-            Query::None
-        } else {
-            let asked: Vec<_> = request.queries.iter().map(|query| UrrId(query.id.0)).collect();
-            let unknown = asked.iter().find(|id| before.urrs.iter().all(|urr| urr.id != **id));
-            if let Some(unknown) = unknown {
-                return Err(Refusal::rule(rule_of_urr(*unknown)));
-            }
-            Query::Of(asked)
-        };
+        let query = query(request, &before)?;
         let mut draft = self.draft((*before).clone(), extras, owner);
         if !request.update_fars.is_empty() {
             // The control plane has decided: what was to wait longer meets its rules now.
@@ -102,7 +85,7 @@ impl UserPlane {
             rules: change.rules.clone(),
             end_markers,
             query,
-            drop_waiting: flags.has(ModificationFlags::DROBU),
+            drop_waiting: request.flags.is_some_and(|flags| flags.has(ModificationFlags::DROBU)),
         };
         self.put(seid, command, Work::Change(Box::new(change)));
         Ok(())
@@ -234,6 +217,26 @@ impl UserPlane {
         };
         self.put(seid, command, Work::Change(Box::new(change)));
     }
+}
+
+/// Whose usage the request asks for.
+fn query(request: &SessionModificationRequest<'_>, before: &Session) -> Result<Query, Refusal> {
+    let flags = request.flags.unwrap_or_default();
+    let known =
+        ModificationFlags::DROBU.with(ModificationFlags::SNDEM).with(ModificationFlags::QAURR);
+    if !flags.without(known).is_empty() {
+        return Err(Refusal::unsupported(crate::codec::ie::PFCPSMREQ_FLAGS));
+    }
+    if flags.has(ModificationFlags::QAURR) {
+        return Ok(Query::All);
+    }
+    if request.queries.is_empty() {
+        return Ok(Query::None);
+    }
+    let asked: Vec<_> = request.queries.iter().map(|query| UrrId(query.id.0)).collect();
+    let unknown = asked.iter().find(|id| before.urrs.iter().all(|urr| urr.id != **id));
+    unknown.map_or(Ok(()), |unknown| Err(Refusal::rule(rule_of_urr(*unknown))))?;
+    Ok(Query::Of(asked))
 }
 
 /// Removals come first, so that numbers are free, then what is new, then what changes.

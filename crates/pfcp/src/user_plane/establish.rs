@@ -8,15 +8,14 @@ use weft_functions::session::usage::Usage;
 use weft_node::bearer::session::{SessionCommand, SessionError, SessionId};
 
 use super::UserPlane;
+use super::refusing::refusing;
 use super::session::{Change, Record, Work};
 use crate::associations::AssociationId;
 use crate::codec::element::{AdditionalReports, FSeid, NodeId, PdnType, Text};
 use crate::codec::ie::*;
 use crate::codec::message::{
-    AssociationReleaseResponse, AssociationSetupResponse, AssociationUpdateResponse, MessageType,
-    PfdManagementResponse, SessionDeletionResponse, SessionEstablishmentRequest,
-    SessionEstablishmentResponse, SessionModificationResponse, SessionSetDeletionResponse,
-    SessionSetModificationResponse,
+    MessageType, SessionDeletionResponse, SessionEstablishmentRequest,
+    SessionEstablishmentResponse, SessionModificationResponse,
 };
 use crate::codec::{Cause, Message};
 use crate::refusal::Refusal;
@@ -25,6 +24,19 @@ use crate::translate::{Draft, Drafted, Extras, Surroundings, keys, rule_of_pdr};
 
 /// Attempts at a SEID that no session has: one in 10^13 fails with a million sessions.
 const ATTEMPTS: usize = 4;
+
+/// Refuses what is no session of this node.
+fn can_be(request: &SessionEstablishmentRequest<'_>) -> Result<(), Refusal> {
+    if let Some(PdnType::NON_IP | PdnType::ETHERNET) = request.pdn_type {
+        return Err(Refusal::unsupported(PDN_TYPE));
+    }
+    let missing = match (request.pdrs.is_empty(), request.fars.is_empty()) {
+        (true, _) => CREATE_PDR,
+        (false, true) => CREATE_FAR,
+        (false, false) => return Ok(()),
+    };
+    Err(Refusal { cause: Cause::MANDATORY_IE_MISSING, ..Refusal::missing(missing) })
+}
 
 impl UserPlane {
     pub(super) fn establish(
@@ -35,16 +47,7 @@ impl UserPlane {
         let from = id.from.ip();
         let association = self.associations.of_sender(&request.node, from);
         let association = association.ok_or(Refusal::cause(Cause::NO_ASSOCIATION))?;
-        if let Some(PdnType::NON_IP | PdnType::ETHERNET) = request.pdn_type {
-            return Err(Refusal::unsupported(PDN_TYPE));
-        }
-        if request.pdrs.is_empty() || request.fars.is_empty() {
-            let element = if request.pdrs.is_empty() { CREATE_PDR } else { CREATE_FAR };
-            return Err(Refusal {
-                cause: Cause::MANDATORY_IE_MISSING,
-                ..Refusal::missing(element)
-            });
-        }
+        can_be(request)?;
         if self.sessions.len() >= self.plan.sessions {
             return Err(Refusal::cause(Cause::NO_RESOURCES));
         }
@@ -334,83 +337,10 @@ impl UserPlane {
         if refusal.cause == Cause::CONGESTION {
             self.load.note_overload();
         }
-        let Refusal { cause, offending, rule: failed_rule } = refusal;
+        let Refusal { cause, offending, .. } = &refusal;
         tracing::debug!(peer = %id.from, request = kind.name(), %cause, ?offending, "refused");
-        let node_of = self.node_id_owned();
-        let node = borrowed(&node_of);
-        let message = match kind {
-            MessageType::PfdManagementRequest => {
-                Message::PfdManagementResponse(PfdManagementResponse {
-                    cause,
-                    offending,
-                    ..PfdManagementResponse::default()
-                })
-            }
-            MessageType::AssociationSetupRequest => {
-                Message::AssociationSetupResponse(AssociationSetupResponse {
-                    node,
-                    cause,
-                    recovery: self.recovery,
-                    ..AssociationSetupResponse::default()
-                })
-            }
-            MessageType::AssociationUpdateRequest => {
-                Message::AssociationUpdateResponse(AssociationUpdateResponse {
-                    node,
-                    cause,
-                    ..AssociationUpdateResponse::default()
-                })
-            }
-            MessageType::AssociationReleaseRequest => {
-                Message::AssociationReleaseResponse(AssociationReleaseResponse {
-                    node,
-                    cause,
-                    refused: None,
-                })
-            }
-            MessageType::SessionSetDeletionRequest => {
-                Message::SessionSetDeletionResponse(SessionSetDeletionResponse {
-                    node,
-                    cause,
-                    offending,
-                    refused: None,
-                })
-            }
-            MessageType::SessionSetModificationRequest => {
-                Message::SessionSetModificationResponse(SessionSetModificationResponse {
-                    node,
-                    cause,
-                    offending,
-                    refused: None,
-                })
-            }
-            MessageType::SessionEstablishmentRequest => {
-                Message::SessionEstablishmentResponse(SessionEstablishmentResponse {
-                    node,
-                    cause,
-                    offending,
-                    failed_rule,
-                    ..SessionEstablishmentResponse::default()
-                })
-            }
-            MessageType::SessionModificationRequest => {
-                Message::SessionModificationResponse(SessionModificationResponse {
-                    cause,
-                    offending,
-                    failed_rule,
-                    ..SessionModificationResponse::default()
-                })
-            }
-            MessageType::SessionDeletionRequest => {
-                Message::SessionDeletionResponse(SessionDeletionResponse {
-                    cause,
-                    offending,
-                    ..SessionDeletionResponse::default()
-                })
-            }
-            // A heartbeat that cannot be read, and requests that only a user plane sends.
-            _ => return,
-        };
+        let own = self.node_id_owned();
+        let Some(message) = refusing(kind, borrowed(&own), self.recovery, refusal) else { return };
         let seid = kind.has_seid().then(|| seid.unwrap_or(0));
         self.respond(id, seid, &message);
     }

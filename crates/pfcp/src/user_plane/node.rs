@@ -127,29 +127,7 @@ impl UserPlane {
     ) -> Result<(), Refusal> {
         let (node, from) = (NodeKey::of(&request.node), id.from.ip());
         let retains = request.retention.is_some();
-        let known = self.associations.of_node(&node);
-        let mut retained = false;
-        if let Some(known) = known
-            && let Some(association) = self.associations.get_mut(known)
-        {
-            // Another sender has no right to the name while its owner answers.
-            if association.address != from && association.lost_until.is_none() {
-                self.counts.hijacks += 1;
-                return Err(Refusal::cause(Cause::REJECTED));
-            }
-            let restarted = association.recovery != request.recovery.0;
-            if !restarted || retains {
-                association.address = from;
-                association.recovery = request.recovery.0;
-                association.features = request.cp_features.unwrap_or_default();
-                association.lost_until = None;
-                retained = true;
-                self.keep_association(known);
-            } else {
-                // A node that has restarted and retains nothing has no sessions any more.
-                self.drop_association(known);
-            }
-        }
+        let retained = self.set_up_again(&node, from, request)?;
         if !retained {
             if self.associations.len() >= self.plan.associations {
                 return Err(Refusal::cause(Cause::NO_RESOURCES));
@@ -179,6 +157,34 @@ impl UserPlane {
         };
         self.respond_kept(id, None, &Message::AssociationSetupResponse(response));
         Ok(())
+    }
+
+    /// A control plane that is known already: whether its association stays, with its sessions.
+    fn set_up_again(
+        &mut self,
+        node: &NodeKey,
+        from: IpAddr,
+        request: &AssociationSetupRequest<'_>,
+    ) -> Result<bool, Refusal> {
+        let Some(known) = self.associations.of_node(node) else { return Ok(false) };
+        let Some(association) = self.associations.get_mut(known) else { return Ok(false) };
+        // Another sender has no right to the name while its owner answers.
+        if association.address != from && association.lost_until.is_none() {
+            self.counts.hijacks += 1;
+            return Err(Refusal::cause(Cause::REJECTED));
+        }
+        let restarted = association.recovery != request.recovery.0;
+        if restarted && request.retention.is_none() {
+            // It has no sessions any more.
+            self.drop_association(known);
+            return Ok(false);
+        }
+        association.address = from;
+        association.recovery = request.recovery.0;
+        association.features = request.cp_features.unwrap_or_default();
+        association.lost_until = None;
+        self.keep_association(known);
+        Ok(true)
     }
 
     /// What the node supports: nothing that it would refuse.
