@@ -36,8 +36,10 @@ build:
 	$(CARGO) build --release --locked -p weft-cli
 	@scripts/split-debug $(WEFT)
 
-# Tests wait more than they compute: those of the crates, clippy and rustdoc run beside those
-# of the program.
+# What is compiled for tests is linted by clippy and rustdoc as it is compiled, not once more.
+test lint unit tested end-to-end: export RUSTC_WORKSPACE_WRAPPER := $(CURDIR)/scripts/checked-rustc
+
+# Tests wait more than they compute: those of the crates run beside those of the program.
 test: source tested
 	WEFT=$(TESTED) tests/run crates.sh lint.sh
 
