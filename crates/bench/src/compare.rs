@@ -8,14 +8,13 @@
 //! difference must be large enough to matter: beyond the threshold of practical
 //! relevance.
 
-pub mod shift;
 #[cfg(test)]
 mod simulated;
 mod verdict;
 
 use crate::results::{Better, Point, Results, Series};
-use shift::{Pair, adjust, shift, typical};
-use weft_rig::statistics::CONFIDENCE;
+use weft_rig::statistics::shift::{Pair, adjust, shift};
+use weft_rig::statistics::{self, CONFIDENCE};
 
 pub use verdict::{Verdict, better};
 
@@ -244,7 +243,7 @@ fn whole(experiment: &str, series: &Series, pairs: &[(&Point, &Point)]) -> Optio
     let better = better(series);
     let rounds: Vec<Pair<'_>> =
         pairs.iter().map(|(a, b)| Pair { before: a.compared(), after: b.compared() }).collect();
-    let shift = shift(&rounds, better)?;
+    let shift = shift(&rounds, typical(better))?;
     Some(Row {
         experiment: experiment.to_owned(),
         scope: Scope::Series,
@@ -261,10 +260,23 @@ fn whole(experiment: &str, series: &Series, pairs: &[(&Point, &Point)]) -> Optio
     })
 }
 
+/// Which percentile of repetitions is their typical value. What disturbs makes costs higher and
+/// rates lower, for most rounds of a bad day: it is the tenth percentile on the quiet side, near
+/// the edge and yet not the one value that luck decides; the median where neither side is.
+fn typical(better: Option<Better>) -> f64 {
+    match better {
+        Some(Better::Lower) => 10.0,
+        Some(Better::Higher) => 90.0,
+        None => 50.0,
+    }
+}
+
 fn row(experiment: &str, series: &Series, a: &Point, b: &Point) -> Option<Row> {
     let better = better(series);
-    let (before, after) = (typical(a.compared(), better)?, typical(b.compared(), better)?);
-    let shift = shift(&[Pair { before: a.compared(), after: b.compared() }], better)?;
+    let typical = typical(better);
+    let of = |point: &Point| statistics::percentile(point.compared(), typical);
+    let (before, after) = (of(a)?, of(b)?);
+    let shift = shift(&[Pair { before: a.compared(), after: b.compared() }], typical)?;
     Some(Row {
         experiment: experiment.to_owned(),
         scope: Scope::Point,

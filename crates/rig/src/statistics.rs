@@ -3,6 +3,8 @@
 //! Intervals are Student's, so a mean of few repetitions gets the wide interval it
 //! deserves.
 
+pub mod shift;
+
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// The confidence of every interval in a results file.

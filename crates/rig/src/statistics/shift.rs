@@ -10,8 +10,7 @@
 
 use fastrand::Rng;
 
-use crate::results::Better;
-use weft_rig::statistics;
+use crate::statistics;
 
 /// Ways to deal rounds out that are looked at; of more, so many at random.
 const DEALS: usize = 5000;
@@ -43,34 +42,22 @@ pub struct Shift {
     pub least_p: f64,
 }
 
-/// The typical value of repetitions. What disturbs makes costs higher and rates
-/// lower, for most rounds of a bad day: it is the tenth percentile on the quiet
-/// side, near the edge and yet not the one value that luck decides; the median where
-/// neither side is.
-pub fn typical(values: &[f64], better: Option<Better>) -> Option<f64> {
-    let percent = match better {
-        Some(Better::Lower) => 10.0,
-        Some(Better::Higher) => 90.0,
-        None => 50.0,
-    };
-    statistics::percentile(values, percent)
-}
-
-/// How far a series moved, by its places; none without rounds on both sides.
-pub fn shift(pairs: &[Pair<'_>], better: Option<Better>) -> Option<Shift> {
+/// How far a series moved, by its places, where that percentile of its rounds is the typical
+/// value; none without rounds on both sides.
+pub fn shift(pairs: &[Pair<'_>], typical: f64) -> Option<Shift> {
     let rounds = |side: fn(&Pair<'_>) -> usize| pairs.iter().map(side).min().unwrap_or(0);
     let (before, after) = (rounds(|pair| pair.before.len()), rounds(|pair| pair.after.len()));
     if before == 0 || after == 0 {
         return None;
     }
     let places: Vec<PointRounds> =
-        pairs.iter().map(|pair| PointRounds::of(pair, [before, after], better)).collect();
+        pairs.iter().map(|pair| PointRounds::of(pair, [before, after], typical)).collect();
     let own: Vec<usize> = (0..before).collect();
     let others: Vec<usize> = (before..before + after).collect();
-    let change = change(&places, &own, &others, better);
-    let (p, least_p) = permute(&places, [before, after], better, change);
+    let change = change(&places, &own, &others, typical);
+    let (p, least_p) = permute(&places, [before, after], typical, change);
     let interval = (before.min(after) >= LEAST_ROUNDS)
-        .then(|| bootstrap(&places, [before, after], better))
+        .then(|| bootstrap(&places, [before, after], typical))
         .flatten();
     Some(Shift { change, interval, p, least_p })
 }
@@ -82,19 +69,19 @@ struct PointRounds {
 }
 
 impl PointRounds {
-    fn of(pair: &Pair<'_>, [before, after]: [usize; 2], better: Option<Better>) -> PointRounds {
+    fn of(pair: &Pair<'_>, [before, after]: [usize; 2], typical: f64) -> PointRounds {
         let rounds: Vec<f64> =
             pair.before[..before].iter().chain(&pair.after[..after]).copied().collect();
-        let scale = typical(pair.before, better).map_or(0.0, f64::abs);
+        let scale = statistics::percentile(pair.before, typical).map_or(0.0, f64::abs);
         PointRounds { rounds, scale }
     }
 }
 
 /// The middle one of the changes of all places from some rounds to others.
-fn change(places: &[PointRounds], from: &[usize], to: &[usize], better: Option<Better>) -> f64 {
+fn change(places: &[PointRounds], from: &[usize], to: &[usize], typical: f64) -> f64 {
     let of = |place: &PointRounds, which: &[usize]| {
         let chosen: Vec<f64> = which.iter().map(|&round| place.rounds[round]).collect();
-        typical(&chosen, better).unwrap_or(f64::NAN)
+        statistics::percentile(&chosen, typical).unwrap_or(f64::NAN)
     };
     let of_place = |place: &PointRounds| {
         let difference = of(place, to) - of(place, from);
@@ -115,17 +102,19 @@ fn change(places: &[PointRounds], from: &[usize], to: &[usize], better: Option<B
 fn permute(
     places: &[PointRounds],
     [before, after]: [usize; 2],
-    better: Option<Better>,
+    typical: f64,
     seen: f64,
 ) -> (f64, f64) {
     let all = before + after;
     let ways = ways(all, before);
-    let (mut deals, mut as_far) = (0_usize, 0_usize);
+    let (mut deals, mut as_far, mut is_own) = (0_usize, 0_usize, vec![false; all]);
     let mut look = |own: &[usize]| {
-        let others: Vec<usize> = (0..all).filter(|round| !own.contains(round)).collect();
+        is_own.fill(false);
+        own.iter().for_each(|round| is_own[*round] = true);
+        let others: Vec<usize> = (0..all).filter(|round| !is_own[*round]).collect();
         deals += 1;
         // Rounding must not decide whether the deal that was seen counts.
-        let is_as_far = change(places, own, &others, better).abs() >= seen.abs() * (1.0 - 1e-9);
+        let is_as_far = change(places, own, &others, typical).abs() >= seen.abs() * (1.0 - 1e-9);
         as_far += usize::from(is_as_far);
     };
     if ways <= DEALS as f64 {
@@ -173,13 +162,13 @@ fn next(choice: &mut [usize], all: usize) -> bool {
 fn bootstrap(
     places: &[PointRounds],
     [before, after]: [usize; 2],
-    better: Option<Better>,
+    typical: f64,
 ) -> Option<[f64; 2]> {
     let mut random = Rng::with_seed(1);
     let mut draw = || {
         let from: Vec<usize> = (0..before).map(|_| random.usize(..before)).collect();
         let to: Vec<usize> = (0..after).map(|_| before + random.usize(..after)).collect();
-        change(places, &from, &to, better)
+        change(places, &from, &to, typical)
     };
     let changes: Vec<f64> = (0..DRAWS).map(|_| draw()).collect();
     let at = |percent| statistics::percentile(&changes, percent);
@@ -210,7 +199,7 @@ mod tests {
     use super::*;
 
     fn of(before: &[f64], after: &[f64]) -> Shift {
-        shift(&[Pair { before, after }], Some(Better::Lower)).unwrap()
+        shift(&[Pair { before, after }], 10.0).unwrap()
     }
 
     #[test]
