@@ -38,6 +38,7 @@ use crate::functions::{self, FunctionEntry};
 use crate::gtpu_peers::GtpuPeers;
 use crate::migration::Migration;
 use crate::plan::{self, Classes, Trials};
+use crate::ports::device::{Opening, PortDevice};
 use crate::ports::{PortControl, Ports};
 use crate::subscribers::{Changes, Keys, Room, Users};
 use crate::workers::{Link, Workers};
@@ -290,7 +291,9 @@ fn port_controls(blueprint: &Blueprint, ports: Vec<OpenPort>) -> Vec<PortControl
     let neighbours = blueprint.limits.neighbours as usize;
     let own: Arc<[_]> = own_addresses(blueprint).collect();
     let port_control = |(number, (open, plan)): (usize, (OpenPort, &PortPlan))| {
-        PortControl::new(number as u16, plan, open.mac, open.port, own.clone(), neighbours)
+        let OpenPort { port, mac, opening } = open;
+        let device = PortDevice::new(number as u16, opening, port);
+        PortControl::new(number as u16, plan, mac, device, own.clone(), neighbours)
     };
     ports.into_iter().zip(&blueprint.ports).enumerate().map(port_control).collect()
 }
@@ -299,6 +302,7 @@ fn port_controls(blueprint: &Blueprint, ports: Vec<OpenPort>) -> Vec<PortControl
 struct OpenPort {
     port: Port,
     mac: MacAddress,
+    opening: Opening,
 }
 
 fn open_ports(
@@ -323,7 +327,9 @@ fn open_ports(
         let mac = plan.mac.or(Some(port.mac()).filter(|mac| *mac != [0; 6]));
         // Locally administered, for devices without an address of their own.
         let mac = MacAddress(mac.unwrap_or([2, 0, 0, 0, 0, number as u8 + 1]));
-        Ok(OpenPort { port, mac })
+        let (worker, workers) = (plan.worker, blueprint.workers.count);
+        let (device, pool) = (plan.device.clone(), pool.clone());
+        Ok(OpenPort { port, mac, opening: Opening { device, options, pool, worker, workers } })
     };
     blueprint.devices().iter().enumerate().map(open).collect()
 }

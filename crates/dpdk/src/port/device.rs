@@ -10,6 +10,7 @@ use weft_dpdk_sys as sys;
 use super::bus::{ALREADY, NO_DRIVER, PCI, VIRTUAL, plug, unplug};
 use super::capabilities::{Capabilities, Spreading, ask_for_hash, redirect};
 use super::driver::{DeviceString, Driver, Kernel, known_drivers};
+use super::events::Events;
 use super::interface::Interface;
 use super::options::PortOptions;
 use super::privilege::{may_lock, may_use_interfaces};
@@ -31,6 +32,8 @@ pub(crate) struct Device {
     sockets: PacketSockets,
     xdp_sockets: XdpSockets,
     spreading: Spreading,
+    /// None once it is closed.
+    events: Option<Events>,
     pub(crate) ring: Option<RingEnd>,
 }
 
@@ -120,6 +123,7 @@ impl Device {
             return Ok(Device {
                 id,
                 bus,
+                events: Some(Events::of(id, &name)),
                 name,
                 driver: None,
                 interface: None,
@@ -187,6 +191,7 @@ impl Device {
             // Drivers of virtual functions know no other way to be told; without it longer
             // frames vanish.
             conf.rxmode.mtu = u32::from(options.mtu.clamp(info.min_mtu, info.max_mtu));
+            listen_to_interrupts(&info, &mut conf);
         }
         let rx = options.rx_queues.clamp(1, info.max_rx_queues.max(1));
         let tx = options.tx_queues.clamp(1, info.max_tx_queues.max(1));
@@ -257,6 +262,24 @@ impl Device {
         Ok(())
     }
 
+    /// Whether it is gone, or has to be opened anew: it was unplugged, it asks for a reset,
+    /// or the kernel interface behind it does not exist any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.events.as_ref().is_some_and(Events::is_ending)
+            || self.interface.as_ref().is_some_and(|interface| !interface.exists())
+    }
+
+    /// Whether what is gone may be back later under the same name. What the device itself
+    /// has made is not.
+    pub(super) fn may_return(&self) -> bool {
+        self.bus == PCI || self.driver.is_some_and(|driver| driver.kernel == Kernel::Uses)
+    }
+
+    /// Changes of its link that it has told of.
+    pub(super) fn link_changes(&self) -> u64 {
+        self.events.as_ref().map_or(0, Events::link_changes)
+    }
+
     /// Packets that the kernel has dropped in front of it.
     pub(crate) fn missed_by_kernel(&self) -> u64 {
         self.sockets.missed() + self.xdp_sockets.missed()
@@ -290,6 +313,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
+        self.events = None;
         // SAFETY: the device exists and is not used any more.
         unsafe {
             sys::rte_eth_promiscuous_disable(self.id);
@@ -298,6 +322,14 @@ impl Drop for Device {
         }
         unplug(self.bus, &self.name);
     }
+}
+
+/// Asks for the interrupts that tell of its link, and of its end, where it has them.
+fn listen_to_interrupts(info: &sys::rte_eth_dev_info, conf: &mut sys::rte_eth_conf) {
+    // SAFETY: null, or flags that live as long as the device.
+    let flags = unsafe { info.dev_flags.as_ref() }.copied().unwrap_or(0);
+    conf.intr_conf.set_lsc(u32::from(flags & sys::WEFT_DEV_INTR_LSC != 0));
+    conf.intr_conf.set_rmv(u32::from(flags & sys::WEFT_DEV_INTR_RMV != 0));
 }
 
 /// Whether a device string is the address of a PCI device: `0000:03:00.0` or

@@ -37,6 +37,13 @@ impl Interface {
         Ok(interface)
     }
 
+    /// Whether it still exists.
+    pub(crate) fn exists(&self) -> bool {
+        // SAFETY: SIOCGIFINDEX fills in the index.
+        let index = unsafe { self.ask(libc::SIOCGIFINDEX).map(|answer| answer.ifru_ifindex) };
+        index.is_ok_and(|index| index == self.index)
+    }
+
     /// Whether it still exists, is up, and has a carrier.
     pub(crate) fn is_running(&self) -> bool {
         let running = libc::IFF_UP | libc::IFF_RUNNING;
