@@ -153,10 +153,12 @@ struct Pools {
 
 impl Pools {
     fn new(eal: &Eal, blueprint: &Blueprint) -> Result<Pools, BuildError> {
-        let pool = Pool::new(eal, &blueprint.name, blueprint.memory.packets)?;
-        let answers = Pool::without_caches(eal, "answers", blueprint.limits.local.answers)?;
+        let mtu = blueprint.greatest_mtu();
+        let pool = Pool::for_mtu(eal, &blueprint.name, blueprint.memory.packets, mtu)?;
+        let small = |name, size| Pool::without_caches_for_mtu(eal, name, size, mtu);
+        let answers = small("answers", blueprint.limits.local.answers)?;
         let count = 2 * PUNT_RING * blueprint.workers.count as u32;
-        let punts = Pool::without_caches(eal, "punts", count)?;
+        let punts = small("punts", count)?;
         Ok(Pools { pool, answers, punts })
     }
 }

@@ -15,11 +15,16 @@ use super::interface::Interface;
 use super::options::PortOptions;
 use super::privilege::{may_lock, may_use_interfaces};
 use super::ring_port::RingEnd;
-use super::sockets::{PacketSockets, XdpSockets, joining_by_program};
+use super::sockets::{PacketSockets, XdpSockets, joining};
 use crate::buffer::Pool;
 use crate::eal::Eal;
 use crate::error::invalid;
 use crate::lock;
+
+/// Longest buffer that AF_XDP takes, less what is in front of a packet.
+const PAGE_BYTES: usize = 4096 - 256;
+/// An Ethernet header with two VLAN tags.
+const LINK_BYTES: usize = 14 + 8;
 
 /// A device that DPDK drives; stopped and removed when dropped.
 #[derive(Debug)]
@@ -54,13 +59,15 @@ impl Device {
         if is_pci_address(device) {
             return Device::on_pci_bus(device);
         }
-        let device = DeviceString::parse(device)?.with_queues(options.rx_queues)?;
-        let Some(steering) = options.steering.as_ref().filter(|_| device.is_af_packet()) else {
+        let device = DeviceString::parse(device)?;
+        let device = device.with_queues(options.rx_queues)?.with_mtu(options.mtu);
+        if !device.is_af_packet() {
             return Device::on_virtual_bus(device);
-        };
-        let (made, joined) = joining_by_program(|| Device::on_virtual_bus(device));
+        }
+        let steering = options.steering.as_ref();
+        let (made, joined) = joining(steering.is_some(), || Device::on_virtual_bus(device));
         let mut made = made?;
-        if joined > 0 {
+        if let Some(steering) = steering.filter(|_| joined > 0) {
             // Without a program all would go to one queue.
             made.sockets.steer(steering)?;
             made.spreading = Spreading::Exact;
@@ -196,13 +203,15 @@ impl Device {
         let rx = options.rx_queues.clamp(1, info.max_rx_queues.max(1));
         let tx = options.tx_queues.clamp(1, info.max_tx_queues.max(1));
         let mut spreading = self.spread(&info, rx, &mut conf);
+        self.check_buffers(options.mtu, pool)?;
         // SAFETY: as above; `conf` is only read.
         check(unsafe { sys::rte_eth_dev_configure(id, rx, tx, &conf) }, "its configuration")?;
         self.set_up_queues(rx, tx, options.descriptors, pool)?;
         // SAFETY: the device exists and is configured. Not every device knows
         // an MTU or promiscuous mode, and those that do not need none.
         unsafe {
-            sys::rte_eth_dev_set_mtu(id, options.mtu);
+            let status = sys::rte_eth_dev_set_mtu(id, options.mtu);
+            self.check_mtu(options.mtu, status)?;
             check(sys::rte_eth_dev_start(id), "to start")?;
             sys::rte_eth_promiscuous_enable(id);
         }
@@ -232,6 +241,37 @@ impl Device {
             Some(known) if queues > 1 => known,
             _ => ask_for_hash(info, queues, conf),
         }
+    }
+
+    /// Sees to a large MTU that the driver may have refused. That of AF_PACKET calls 1,518 bytes
+    /// its longest frame, and takes what its ring has room for.
+    fn check_mtu(&self, mtu: u16, status: i32) -> io::Result<()> {
+        if mtu <= PortOptions::PLAIN_MTU || status == 0 || status == -libc::ENOTSUP {
+            return Ok(());
+        }
+        match &self.interface {
+            Some(interface) if self.driver.is_some_and(Driver::has_packet_sockets) => {
+                interface.set_mtu(mtu)
+            }
+            _ => check(status, "an MTU this large"),
+        }
+    }
+
+    /// # Errors
+    /// When its packets, of up to `mtu` bytes, do not fit the buffers of the pool.
+    fn check_buffers(&self, mtu: u16, pool: &Pool) -> io::Result<()> {
+        if self.driver.is_some_and(Driver::has_xdp_sockets) && pool.packet_bytes() > PAGE_BYTES {
+            let most = PortOptions::PLAIN_MTU;
+            return Err(invalid(format!(
+                "AF_XDP takes buffers of one page, and a port of this node has an MTU above \
+                 {most}; use AF_PACKET, or an MTU of {most} at all ports"
+            )));
+        }
+        if usize::from(mtu) + LINK_BYTES > pool.packet_bytes() {
+            let most = pool.packet_bytes() - LINK_BYTES;
+            return Err(invalid(format!("an MTU of {mtu} where buffers hold {most} bytes")));
+        }
+        Ok(())
     }
 
     fn set_up_queues(&self, rx: u16, tx: u16, descriptors: u16, pool: &Pool) -> io::Result<()> {
