@@ -18,7 +18,8 @@ use weft_dataplane::command::{Replacement, UserChange, Waker};
 use weft_dataplane::forward::Plan;
 use weft_dataplane::transmit::to_agent::PUNT_RING;
 use weft_dataplane::worker::Worker;
-use weft_dpdk::{Eal, Pool, Port, PortOptions};
+use weft_dpdk::numa::{self, Near};
+use weft_dpdk::{Eal, Pool, Port, PortOptions, is_pci_address};
 use weft_function::{EventSender, Events};
 use weft_fusion::{Compiled, FusedPlan, fuse};
 use weft_node_config::{Blueprint, HandoverPlan, PortPlan, UserPlan};
@@ -76,6 +77,7 @@ pub fn assemble(
     blueprint: Blueprint,
     time: Option<Arc<AtomicU64>>,
 ) -> Result<Assembled, BuildError> {
+    let _near = Near::socket(home(&blueprint));
     let count = blueprint.workers.count;
     let shift = SlotShift::for_workers(count);
     let room = Room::of(&blueprint.limits, count, !blueprint.groups.is_empty());
@@ -132,6 +134,20 @@ pub fn assemble(
     Ok(Assembled { agent, workers, handle: Handle::new(ask, waker), events })
 }
 
+/// The socket of the machine that is best for what all of a node use: where most of its ports
+/// are, and its workers.
+fn home(blueprint: &Blueprint) -> Option<u32> {
+    let ports = blueprint.devices().iter().map(|port| &*port.device);
+    let ports = ports.filter(|device| is_pci_address(device)).map(numa::socket_of_pci);
+    let workers = (0..blueprint.workers.count).map(|worker| socket_of(blueprint, worker));
+    numa::common_socket(ports.chain(workers))
+}
+
+/// The socket of a worker's core, if it was given one.
+fn socket_of(blueprint: &Blueprint, worker: usize) -> Option<u32> {
+    numa::socket_of_core(*blueprint.workers.cores.as_ref()?.get(worker)?)
+}
+
 /// Where functions tell what is exported, and what takes it to the exporter.
 fn events(blueprint: &Blueprint) -> Option<(EventSender, Events)> {
     let is_told = blueprint.ipfix.as_ref().is_some_and(|plan| !plan.port_blocks.is_empty());
@@ -178,6 +194,8 @@ impl Shared<'_> {
         let InitialUsers { classes, profiles, users, .. } = initial;
         let (mut workers, mut links) = (Vec::new(), Vec::new());
         for (number, (mut changes, stages)) in changes.into_iter().zip(stages).enumerate() {
+            // Tables and contexts of a worker lie where its core is.
+            let _near = Near::socket(socket_of(blueprint, number).or_else(|| home(blueprint)));
             let (mut worker, link) = self.worker(eal, number, &mut rings)?;
             elsewhere.welcome(self, &steering.trials, &mut worker, number);
             let parts = self.parts(&steering.functions, threads, &mut worker, number, elsewhere)?;

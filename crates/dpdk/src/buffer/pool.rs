@@ -11,6 +11,7 @@ use super::packet::{METADATA_BYTES, Opaque, Packet};
 use crate::eal::{Eal, LISTED};
 use crate::error::{self, Error, Result};
 use crate::lock;
+use crate::numa;
 
 /// Buffers that each registered thread keeps at hand.
 const THREAD_CACHE: u32 = 256;
@@ -109,16 +110,16 @@ impl Pool {
         let name = CString::new(format!("{name}-{serial}")).unwrap_or_default();
         let listed = lock(&LISTED);
         // SAFETY: the environment stands, as its proof was given.
-        let pool = unsafe {
+        let pool = numa::near_or_anywhere(|socket| unsafe {
             sys::rte_pktmbuf_pool_create(
                 name.as_ptr(),
                 size,
                 cached,
                 METADATA_BYTES as u16,
                 (sys::RTE_PKTMBUF_HEADROOM as usize + Self::PACKET_BYTES) as u16 + extra,
-                sys::rte_socket_id() as i32,
+                socket,
             )
-        };
+        });
         let Some(pool) = NonNull::new(pool) else {
             return Err(Error::Pool { packets: size, reason: error::last() });
         };

@@ -20,6 +20,7 @@ use crate::buffer::Pool;
 use crate::eal::Eal;
 use crate::error::invalid;
 use crate::lock;
+use crate::numa;
 
 /// Longest buffer that AF_XDP takes, less what is in front of a packet.
 const PAGE_BYTES: usize = 4096 - 256;
@@ -286,7 +287,7 @@ impl Device {
         // started; the pool lives as long as the port that is made of it; null
         // asks for the driver's defaults.
         unsafe {
-            let socket = sys::rte_socket_id();
+            let socket = self.socket() as u32;
             sys::rte_eth_dev_adjust_nb_rx_tx_desc(id, &mut rx_size, &mut tx_size);
             for queue in 0..rx {
                 let pool = pool.as_ptr();
@@ -300,6 +301,15 @@ impl Device {
             }
         }
         Ok(())
+    }
+
+    /// The socket of the machine that its descriptors are best at; -1 for any.
+    fn socket(&self) -> i32 {
+        // SAFETY: the device exists.
+        match unsafe { sys::rte_eth_dev_socket_id(self.id) } {
+            at if at >= 0 => at,
+            _ => numa::socket(),
+        }
     }
 
     /// Whether it is gone, or has to be opened anew: it was unplugged, it asks for a reset,
