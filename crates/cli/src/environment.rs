@@ -1,6 +1,6 @@
 //! DPDK's environment for one node.
 
-use weft_dpdk::{Eal, EalOptions, is_pci_address};
+use weft_dpdk::{Eal, EalOptions, PortOptions, is_pci_address};
 use weft_node_config::Blueprint;
 
 use crate::failure::Failure;
@@ -8,6 +8,8 @@ use crate::failure::Failure;
 /// Bytes that a packet buffer takes: without huge pages DPDK gives each a page of
 /// its own, and each has a place in the pool's ring.
 const BUFFER_BYTES: u64 = 4096 + 64;
+/// The same of a buffer for jumbo frames.
+const JUMBO_BYTES: u64 = 3 * 4096 + 64;
 /// Megabytes for what is not packets: DPDK itself, and rings.
 const BASE_MEGABYTES: u32 = 48;
 /// Megabytes for the queues of a port, and for the rings of a worker.
@@ -24,7 +26,7 @@ const RING_MEGABYTES: u32 = 8;
 /// When the machine does not have what it takes.
 pub fn start(blueprint: &Blueprint, packets: u32) -> Result<&'static Eal, Failure> {
     let devices = blueprint.devices().iter().map(|port| &port.device);
-    let own = megabytes(packets);
+    let own = megabytes(packets, blueprint.greatest_mtu());
     let options = EalOptions {
         memory_megabytes: blueprint.memory.megabytes.unwrap_or_else(|| estimate(blueprint)) + own,
         pci: devices.filter(|device| is_pci_address(device)).cloned().collect(),
@@ -41,10 +43,11 @@ fn estimate(blueprint: &Blueprint) -> u32 {
     let rings = isolated * blueprint.workers.count as u32 * RING_MEGABYTES;
     let for_agents = FOR_AGENT * blueprint.workers.count as u32;
     let packets = blueprint.memory.packets + blueprint.limits.local.answers + for_agents;
-    BASE_MEGABYTES + megabytes(packets) + ends * PORT_MEGABYTES + rings
+    BASE_MEGABYTES + megabytes(packets, blueprint.greatest_mtu()) + ends * PORT_MEGABYTES + rings
 }
 
-fn megabytes(packets: u32) -> u32 {
+fn megabytes(packets: u32, mtu: u16) -> u32 {
+    let bytes = if mtu > PortOptions::PLAIN_MTU { JUMBO_BYTES } else { BUFFER_BYTES };
     // The number is below 2^32 megabytes by far.
-    ((u64::from(packets) * BUFFER_BYTES) >> 20) as u32
+    ((u64::from(packets) * bytes) >> 20) as u32
 }

@@ -6,6 +6,7 @@
 //! was checked and allocated by the agent, and what it replaces goes back to
 //! the agent to be freed.
 
+pub mod attachment;
 pub mod contexts;
 mod punt;
 pub mod transfer;
@@ -21,6 +22,7 @@ use weft_function::TAG_SLOTS;
 use weft_mobility_protocol::EndMarker;
 use weft_rules::Condition;
 
+use self::attachment::Attachment;
 use self::contexts::{Octets, Values, Written};
 pub use self::punt::{FIRST_SOURCE_PORT, Punt, Punted};
 use self::transfer::{Extract, Intake};
@@ -49,6 +51,15 @@ pub enum Command {
         /// Its MAC address; none when it does not answer any more.
         mac: Option<[u8; 6]>,
     },
+    /// Give back the queues of a port whose device is gone.
+    Detach {
+        /// The port.
+        port: u16,
+        /// Where they go.
+        answer: Sender<Attachment>,
+    },
+    /// The device of a port is back.
+    Attach(Box<Attachment>),
     /// Send a frame as it is.
     Transmit {
         /// Out of this port.
@@ -129,6 +140,8 @@ impl Command {
         matches!(
             self,
             Command::Neighbour { .. }
+                | Command::Detach { .. }
+                | Command::Attach(_)
                 | Command::Transmit { .. }
                 | Command::Originate { .. }
                 | Command::Answer(_)

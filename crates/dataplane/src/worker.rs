@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use rtrb::Consumer as Mailbox;
 use weft_compose::{Burst, Positions};
-use weft_dpdk::{Consumer, Packet, RxQueue};
+use weft_dpdk::{Consumer, Packet};
 use weft_function::{Direction, Metadata, PacketMetadata, TagSlot};
 
 use self::apply_commands::retire;
@@ -35,12 +35,13 @@ use crate::buffering::limits::Limits;
 use crate::buffering::queues::Queues;
 use crate::classify::{Classified, Classifier};
 use crate::clock::Clock;
+pub use crate::command::attachment::{Attachment, Inlet};
 use crate::command::{Command, Waker};
 use crate::counters::{Stage, WorkerCounters};
 use crate::forward::{Element, VisitContext};
 use crate::gates::Gates;
 use crate::offload::RemoteQueues;
-use crate::parse::local::{Divided, OwnAddresses};
+use crate::parse::local::Divided;
 use crate::parse::{Sorted, parse_burst};
 use crate::transmit::{Departure, LeftOver};
 
@@ -50,16 +51,6 @@ pub const BURST: usize = 32;
 
 /// Timers that are called between two bursts.
 const TIMERS_AT_ONCE: usize = 64;
-
-/// One receive queue that this worker polls.
-pub struct Inlet {
-    /// Number of the port.
-    pub port: u16,
-    /// The queue.
-    pub queue: RxQueue,
-    /// What is looked at before a packet is routed; none at a transparent port.
-    pub own: Option<OwnAddresses>,
-}
 
 /// All that a worker works with.
 pub struct Worker {

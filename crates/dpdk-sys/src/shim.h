@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#define ALLOW_EXPERIMENTAL_API
 #include <rte_cryptodev.h>
+#include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
@@ -25,6 +27,8 @@ static const uint64_t WEFT_RSS_TCP = RTE_ETH_RSS_TCP;
 static const uint64_t WEFT_RSS_SCTP = RTE_ETH_RSS_SCTP;
 static const uint64_t WEFT_RSS_GTPU = RTE_ETH_RSS_GTPU;
 static const uint64_t WEFT_RSS_ESP = RTE_ETH_RSS_ESP;
+static const uint32_t WEFT_DEV_INTR_LSC = RTE_ETH_DEV_INTR_LSC;
+static const uint32_t WEFT_DEV_INTR_RMV = RTE_ETH_DEV_INTR_RMV;
 
 int weft_errno(void);
 int weft_log_to(ssize_t (*write)(void *, const char *, size_t));

@@ -32,6 +32,7 @@ mod buffer;
 pub mod crypto;
 mod eal;
 mod error;
+pub mod numa;
 mod port;
 mod ring;
 mod room;

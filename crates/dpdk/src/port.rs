@@ -15,6 +15,7 @@ pub(crate) mod bus;
 mod capabilities;
 mod device;
 mod driver;
+mod events;
 mod extended;
 mod ingress;
 mod interface;
@@ -174,6 +175,28 @@ impl Port {
         let status = unsafe { sys::rte_eth_link_get_nowait(device.id, &mut link) };
         let megabits = if link.link_speed == u32::MAX { 0 } else { link.link_speed };
         Link { up: status == 0 && link.link_status() == 1 && device.is_connected(), megabits }
+    }
+
+    /// Whether its device is gone, or has to be opened anew (`RTE_ETH_EVENT_INTR_RMV`,
+    /// `RTE_ETH_EVENT_INTR_RESET`, the kernel interface behind it does not exist). Queues know
+    /// it from then on.
+    pub fn is_gone(&self) -> bool {
+        let is_gone = self.open.device.is_gone();
+        if is_gone {
+            self.open.note_gone();
+        }
+        is_gone
+    }
+
+    /// Whether a device that is gone may be opened again later, once this port and its queues
+    /// are dropped: a NIC, or an interface that another program has made.
+    pub fn may_return(&self) -> bool {
+        self.open.device.may_return()
+    }
+
+    /// Changes of its link that the device has told of (`RTE_ETH_EVENT_INTR_LSC`).
+    pub fn link_changes(&self) -> u64 {
+        self.open.device.link_changes()
     }
 
     /// What the port has counted.

@@ -11,6 +11,7 @@ use crate::buffer::Batch;
 use crate::buffer::Packet;
 use crate::eal::Eal;
 use crate::error::{self, Error, Result};
+use crate::numa;
 
 /// A ring of packets. [`Ring::new`] gives its two ends; each may move to
 /// another thread. Packets that are left when both ends are gone go back to
@@ -51,14 +52,10 @@ impl Ring {
         // One slot of a DPDK ring stays free; DPDK refuses what is too large.
         let slots = capacity.saturating_add(1).checked_next_power_of_two().unwrap_or(u32::MAX);
         // SAFETY: the environment stands; the name is a C string.
-        let ring = unsafe {
-            sys::rte_ring_create(
-                text.as_ptr(),
-                slots,
-                sys::rte_socket_id() as i32,
-                sys::RING_F_SP_ENQ | sys::RING_F_SC_DEQ,
-            )
-        };
+        let ring = numa::near_or_anywhere(|socket| unsafe {
+            let flags = sys::RING_F_SP_ENQ | sys::RING_F_SC_DEQ;
+            sys::rte_ring_create(text.as_ptr(), slots, socket, flags)
+        });
         NonNull::new(ring)
             .map(Ring)
             .ok_or_else(|| Error::Ring { name: name.to_owned(), reason: error::last() })

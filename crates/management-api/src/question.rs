@@ -1,6 +1,7 @@
 //! What a trace or a capture asks for, in the numbers of the node.
 
 use weft_dataplane::trace::{Point, Watch};
+use weft_dpdk::Pool;
 use weft_node::Agent;
 use weft_rules::{Condition, Vocabulary};
 
@@ -8,7 +9,7 @@ use crate::api::Question;
 
 /// Most bytes of a packet that are copied, and so many unless less are asked
 /// for.
-const BYTES: usize = 2048;
+const BYTES: usize = Pool::JUMBO_BYTES;
 
 /// Packets that one trace or capture may count: each has a place in memory.
 const MOST: u64 = 1_000_000;

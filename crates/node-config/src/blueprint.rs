@@ -102,6 +102,11 @@ impl Blueprint {
         &self.ports[..count]
     }
 
+    /// The greatest MTU of all ports, in bytes: buffers of the node have room for it.
+    pub fn greatest_mtu(&self) -> u16 {
+        self.devices().iter().map(|port| port.mtu).max().unwrap_or_default()
+    }
+
     /// Whether service paths lead through the node.
     pub fn has_paths(&self) -> bool {
         self.ports.iter().any(|port| port.path.is_some())

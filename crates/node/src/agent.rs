@@ -126,7 +126,10 @@ impl Agent {
         if now.wrapping_sub(self.last_look) >= LOOK_EVERY {
             self.last_look = now;
             let Agent { ports, workers, answers: pool, .. } = &mut *self;
-            ports.look_after(now, &mut Means { workers, pool });
+            let news = ports.look_after(now, &mut Means { workers, pool });
+            for (port, state) in news {
+                self.listeners.tell(&Event::PortChanged { port, state, time: now });
+            }
             self.peer_signals().look_after(now);
             self.reconfiguration().look_after_split(now);
             self.persistence.look_after_upgrade(&self.configuration.blueprint, &self.subscribers);

@@ -18,7 +18,8 @@ use weft_dataplane::command::{Replacement, UserChange, Waker};
 use weft_dataplane::forward::Plan;
 use weft_dataplane::transmit::to_agent::PUNT_RING;
 use weft_dataplane::worker::Worker;
-use weft_dpdk::{Eal, Pool, Port, PortOptions};
+use weft_dpdk::numa::{self, Near};
+use weft_dpdk::{Eal, Pool, Port, PortOptions, is_pci_address};
 use weft_function::{EventSender, Events};
 use weft_fusion::{Compiled, FusedPlan, fuse};
 use weft_node_config::{Blueprint, HandoverPlan, PortPlan, UserPlan};
@@ -38,6 +39,7 @@ use crate::functions::{self, FunctionEntry};
 use crate::gtpu_peers::GtpuPeers;
 use crate::migration::Migration;
 use crate::plan::{self, Classes, Trials};
+use crate::ports::device::{Opening, PortDevice};
 use crate::ports::{PortControl, Ports};
 use crate::subscribers::{Changes, Keys, Room, Users};
 use crate::workers::{Link, Workers};
@@ -75,6 +77,7 @@ pub fn assemble(
     blueprint: Blueprint,
     time: Option<Arc<AtomicU64>>,
 ) -> Result<Assembled, BuildError> {
+    let _near = Near::socket(home(&blueprint));
     let count = blueprint.workers.count;
     let shift = SlotShift::for_workers(count);
     let room = Room::of(&blueprint.limits, count, !blueprint.groups.is_empty());
@@ -131,6 +134,20 @@ pub fn assemble(
     Ok(Assembled { agent, workers, handle: Handle::new(ask, waker), events })
 }
 
+/// The socket of the machine that is best for what all of a node use: where most of its ports
+/// are, and its workers.
+fn home(blueprint: &Blueprint) -> Option<u32> {
+    let ports = blueprint.devices().iter().map(|port| &*port.device);
+    let ports = ports.filter(|device| is_pci_address(device)).map(numa::socket_of_pci);
+    let workers = (0..blueprint.workers.count).map(|worker| socket_of(blueprint, worker));
+    numa::common_socket(ports.chain(workers))
+}
+
+/// The socket of a worker's core, if it was given one.
+fn socket_of(blueprint: &Blueprint, worker: usize) -> Option<u32> {
+    numa::socket_of_core(*blueprint.workers.cores.as_ref()?.get(worker)?)
+}
+
 /// Where functions tell what is exported, and what takes it to the exporter.
 fn events(blueprint: &Blueprint) -> Option<(EventSender, Events)> {
     let is_told = blueprint.ipfix.as_ref().is_some_and(|plan| !plan.port_blocks.is_empty());
@@ -152,10 +169,12 @@ struct Pools {
 
 impl Pools {
     fn new(eal: &Eal, blueprint: &Blueprint) -> Result<Pools, BuildError> {
-        let pool = Pool::new(eal, &blueprint.name, blueprint.memory.packets)?;
-        let answers = Pool::without_caches(eal, "answers", blueprint.limits.local.answers)?;
+        let mtu = blueprint.greatest_mtu();
+        let pool = Pool::for_mtu(eal, &blueprint.name, blueprint.memory.packets, mtu)?;
+        let small = |name, size| Pool::without_caches_for_mtu(eal, name, size, mtu);
+        let answers = small("answers", blueprint.limits.local.answers)?;
         let count = 2 * PUNT_RING * blueprint.workers.count as u32;
-        let punts = Pool::without_caches(eal, "punts", count)?;
+        let punts = small("punts", count)?;
         Ok(Pools { pool, answers, punts })
     }
 }
@@ -175,6 +194,8 @@ impl Shared<'_> {
         let InitialUsers { classes, profiles, users, .. } = initial;
         let (mut workers, mut links) = (Vec::new(), Vec::new());
         for (number, (mut changes, stages)) in changes.into_iter().zip(stages).enumerate() {
+            // Tables and contexts of a worker lie where its core is.
+            let _near = Near::socket(socket_of(blueprint, number).or_else(|| home(blueprint)));
             let (mut worker, link) = self.worker(eal, number, &mut rings)?;
             elsewhere.welcome(self, &steering.trials, &mut worker, number);
             let parts = self.parts(&steering.functions, threads, &mut worker, number, elsewhere)?;
@@ -290,7 +311,9 @@ fn port_controls(blueprint: &Blueprint, ports: Vec<OpenPort>) -> Vec<PortControl
     let neighbours = blueprint.limits.neighbours as usize;
     let own: Arc<[_]> = own_addresses(blueprint).collect();
     let port_control = |(number, (open, plan)): (usize, (OpenPort, &PortPlan))| {
-        PortControl::new(number as u16, plan, open.mac, open.port, own.clone(), neighbours)
+        let OpenPort { port, mac, opening } = open;
+        let device = PortDevice::new(number as u16, opening, port);
+        PortControl::new(number as u16, plan, mac, device, own.clone(), neighbours)
     };
     ports.into_iter().zip(&blueprint.ports).enumerate().map(port_control).collect()
 }
@@ -299,6 +322,7 @@ fn port_controls(blueprint: &Blueprint, ports: Vec<OpenPort>) -> Vec<PortControl
 struct OpenPort {
     port: Port,
     mac: MacAddress,
+    opening: Opening,
 }
 
 fn open_ports(
@@ -323,7 +347,9 @@ fn open_ports(
         let mac = plan.mac.or(Some(port.mac()).filter(|mac| *mac != [0; 6]));
         // Locally administered, for devices without an address of their own.
         let mac = MacAddress(mac.unwrap_or([2, 0, 0, 0, 0, number as u8 + 1]));
-        Ok(OpenPort { port, mac })
+        let (worker, workers) = (plan.worker, blueprint.workers.count);
+        let (device, pool) = (plan.device.clone(), pool.clone());
+        Ok(OpenPort { port, mac, opening: Opening { device, options, pool, worker, workers } })
     };
     blueprint.devices().iter().enumerate().map(open).collect()
 }

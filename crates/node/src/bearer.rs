@@ -48,6 +48,7 @@ pub(crate) use self::subscribers::{Subscribers, TunnelUsers};
 pub(crate) use self::written::Reader;
 pub use self::written::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
 pub use self::wrong::{BearerError, Wrong};
+use crate::ports::LinkState;
 pub use crate::subscribers::BearerId;
 
 /// The default bearer of a user: that of a dedicated one.
@@ -152,7 +153,7 @@ impl BearerCommand {
     }
 }
 
-/// What a node tells of its bearers and of its GTP-U peers. Times are nanoseconds
+/// What a node tells of its bearers, its GTP-U peers and its ports. Times are nanoseconds
 /// since the node started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
@@ -162,6 +163,15 @@ pub enum Event {
     DownlinkData {
         /// The bearer.
         bearer: BearerId,
+        /// When.
+        time: u64,
+    },
+    /// The link of a port has changed, or its device has gone or is back.
+    PortChanged {
+        /// The port.
+        port: String,
+        /// How it is now.
+        state: LinkState,
         /// When.
         time: u64,
     },

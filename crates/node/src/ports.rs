@@ -1,6 +1,7 @@
 //! The ports of a node, as its agent looks after them: what they answer for the node
 //! itself, and what they tell workers.
 
+pub(crate) mod device;
 pub(crate) mod gtpu;
 mod icmp;
 mod loss;
@@ -15,10 +16,11 @@ use weft_dpdk::{Packet, Pool};
 use weft_function::Metadata;
 use weft_wire::MacAddress;
 
+use self::device::Step;
 use self::gtpu::Heard;
 pub(crate) use self::loss::Loss;
 pub(crate) use self::port_control::PortControl;
-pub use self::port_control::{ExtendedView, NeighbourView};
+pub use self::port_control::{ExtendedView, LinkState, NeighbourView};
 use crate::workers::Workers;
 
 /// Why an answer of a neighbour, or the question, may have been dropped.
@@ -145,12 +147,34 @@ impl Ports {
         self.0.iter().map(PortControl::unsent).sum()
     }
 
-    /// Looks after devices and neighbours.
-    pub fn look_after(&mut self, now: u64, means: &mut Means<'_>) {
+    /// Looks after devices and neighbours. Returns the links that have changed, by port.
+    pub fn look_after(&mut self, now: u64, means: &mut Means<'_>) -> Vec<(String, LinkState)> {
         let lost = means.workers.dropped(&NEIGHBOURS_LOST);
+        let mut news = Vec::new();
         for number in 0..self.0.len() {
-            self.0[number].look_after(now, lost);
+            let (step, changed) = self.0[number].look_after(now, lost);
+            if let Some(step) = step {
+                take_step(number as u16, step, means.workers);
+            }
+            news.extend(changed.map(|state| (self.0[number].name().to_owned(), state)));
             self.send(number as u16, means);
+        }
+        news
+    }
+}
+
+/// Tells the workers that the device of a port has gone, or is back.
+fn take_step(port: u16, step: Step, workers: &mut Workers) {
+    match step {
+        Step::Leave(answer) => {
+            for link in workers.iter_mut() {
+                link.send(Command::Detach { port, answer: answer.clone() });
+            }
+        }
+        Step::Return(attachments) => {
+            for (link, attachment) in workers.iter_mut().zip(attachments) {
+                link.send(Command::Attach(Box::new(attachment)));
+            }
         }
     }
 }

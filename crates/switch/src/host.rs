@@ -135,8 +135,8 @@ impl Host<'_> {
             rx_queues: 1,
             tx_queues: 1,
             descriptors: weft_vf::QUEUE,
-            steering: None,
-            mtu: PortOptions::MAX_MTU,
+            mtu: PortOptions::PLAIN_MTU,
+            ..PortOptions::default()
         };
         let mut outlets = Vec::with_capacity(counters.len());
         for (number, (path, counters)) in self.sockets().zip(counters).enumerate() {

@@ -35,7 +35,7 @@ impl End {
     fn attach(eal: &'static Eal, switch: &Switch, name: &str) -> End {
         let pool = Pool::new(eal, name, 2047).unwrap();
         let device = switch.device(name).unwrap();
-        let options = PortOptions { mtu: PortOptions::MAX_MTU, ..PortOptions::default() };
+        let options = PortOptions { mtu: PortOptions::PLAIN_MTU, ..PortOptions::default() };
         let port = Port::open(eal, &device, &options, &pool).unwrap();
         assert_eq!(port.mac()[..5], mac(0)[..5]);
         let (rx, tx) = port.take_rx(0).zip(port.take_tx(0)).unwrap();

@@ -40,9 +40,9 @@ fn the_node_says_so_and_goes_on() {
     command.current_dir(place.path(""));
     let mut running = Running::start(command);
     place.write("remove", "");
-    running.wait_for("the link is down");
+    running.wait_for("the device is gone");
     let ports = place.run(&["show", "ports"]).succeeded();
     let access = ports.lines().find(|line| line.starts_with("access")).expect("it has a line");
-    assert!(access.contains("down"), "{ports}");
+    assert!(access.contains("gone"), "{ports}");
     running.stop().succeeded();
 }

@@ -43,6 +43,8 @@ pub enum OutletKind {
     Worker(Producer),
     /// None: its burst goes on along a service path.
     Path,
+    /// None while the device is gone.
+    Gone,
 }
 
 /// A port that routes.
@@ -347,6 +349,24 @@ impl Outlet {
         }
     }
 
+    /// The device is gone: gives its queue back.
+    pub fn detach(&mut self, counters: &WorkerCounters) -> Option<TxQueue> {
+        if !matches!(self.kind, OutletKind::Queue(_)) {
+            return None;
+        }
+        let kind = std::mem::replace(&mut self.kind, OutletKind::Gone);
+        self.flush(counters);
+        match kind {
+            OutletKind::Queue(queue) => Some(queue),
+            OutletKind::Worker(_) | OutletKind::Path | OutletKind::Gone => None,
+        }
+    }
+
+    /// The device is back.
+    pub fn attach(&mut self, queue: TxQueue) {
+        self.kind = OutletKind::Queue(queue);
+    }
+
     /// A next hop has a MAC address now, or does not answer: sends on, or gives
     /// to `unreachable`, what waited for it.
     pub fn resolved(
@@ -411,10 +431,13 @@ impl Routed {
 fn hand_to_device(kind: &mut OutletKind, port: u16, batch: &mut Batch, counters: &WorkerCounters) {
     let (offered, bytes) = (batch.len(), total_bytes(batch));
     let (taken, reason) = match kind {
-        OutletKind::Queue(queue) => (queue.transmit(batch), DropReason::PortFull),
+        OutletKind::Queue(queue) => match queue.transmit(batch) {
+            taken if taken < offered && queue.is_gone() => (taken, DropReason::PortGone),
+            taken => (taken, DropReason::PortFull),
+        },
         OutletKind::Worker(ring) => (ring.send(batch), DropReason::WorkerRingFull),
-        // What leaves there was taken before.
-        OutletKind::Path => (0, DropReason::PortGone),
+        // What leaves at a path was taken before.
+        OutletKind::Path | OutletKind::Gone => (0, DropReason::PortGone),
     };
     if matches!(kind, OutletKind::Queue(_)) {
         let sent = bytes - total_bytes(batch);

@@ -1,10 +1,13 @@
 //! How a worker applies commands, between bursts and within a budget.
 
+use std::sync::mpsc::Sender;
+
 use weft_function::{ContextError, Direction, Scope};
 use weft_wire::MacAddress;
 
 use super::{BURST, BurstState, Worker};
 use crate::buffering::limits::WAITING;
+use crate::command::attachment::Attachment;
 use crate::command::{Command, Configure, Replacement, Report, UserChange};
 use crate::counters::DropReason;
 use crate::forward::Function;
@@ -71,6 +74,8 @@ impl Worker {
                 let now = self.clock.now();
                 self.departure.resolve(port, address, mac.map(MacAddress), now);
             }
+            Command::Detach { port, answer } => self.detach(port, &answer),
+            Command::Attach(attachment) => self.attach(*attachment),
             Command::Transmit { port, frame } => self.departure.transmit(port, &frame),
             Command::Originate { port, packet } => self.departure.originate(port, &packet),
             Command::Answer(packet) => {
@@ -378,6 +383,33 @@ impl Worker {
             if self.departure.report(report).is_err() {
                 return self.queues.note_reset(number, slot);
             }
+        }
+    }
+}
+
+/// Ports whose devices go and come back.
+impl Worker {
+    /// Gives up what it has of a device: the agent closes it, which takes time. What is sent
+    /// there from now on is dropped as `port_gone`.
+    #[cold]
+    fn detach(&mut self, port: u16, answer: &Sender<Attachment>) {
+        let all = std::mem::take(&mut self.inlets);
+        let (inlets, rest) = all.into_iter().partition(|inlet| inlet.port == port);
+        self.inlets = rest;
+        let outlet = self.departure.outlets.get_mut(usize::from(port));
+        let queue = outlet.and_then(|outlet| outlet.detach(&self.counters));
+        // Without an agent there is none to give it to.
+        let _ = answer.send(Attachment { port, inlets, queue });
+    }
+
+    /// Takes the queues of a device that is back.
+    #[cold]
+    fn attach(&mut self, attachment: Attachment) {
+        let Attachment { port, inlets, queue } = attachment;
+        self.inlets.extend(inlets);
+        if let Some((outlet, queue)) = self.departure.outlets.get_mut(usize::from(port)).zip(queue)
+        {
+            outlet.attach(queue);
         }
     }
 }

@@ -255,6 +255,8 @@ fn needs_local_functions(command: &Command) -> bool {
         Command::Users(_)
         | Command::Configure(_)
         | Command::Neighbour { .. }
+        | Command::Detach { .. }
+        | Command::Attach(_)
         | Command::Transmit { .. }
         | Command::Originate { .. }
         | Command::Answer(_)

@@ -11,6 +11,7 @@ use super::packet::{METADATA_BYTES, Opaque, Packet};
 use crate::eal::{Eal, LISTED};
 use crate::error::{self, Error, Result};
 use crate::lock;
+use crate::numa;
 
 /// Buffers that each registered thread keeps at hand.
 const THREAD_CACHE: u32 = 256;
@@ -27,6 +28,8 @@ pub struct Pool(Arc<Inner>);
 struct Inner {
     pool: NonNull<sys::rte_mempool>,
     size: u32,
+    /// Bytes of packet that a buffer holds.
+    room: usize,
 }
 
 // SAFETY: a mempool is made for use by any number of threads.
@@ -37,6 +40,10 @@ unsafe impl Sync for Inner {}
 impl Pool {
     /// Longest packet that fits, in bytes.
     pub const PACKET_BYTES: usize = 2048;
+    /// Longest IP packet that fits behind an Ethernet header with two VLAN tags.
+    pub const PLAIN_MTU: u16 = (Self::PACKET_BYTES - 14 - 8) as u16;
+    /// The same as `PACKET_BYTES` of a pool for jumbo frames: 9,000 bytes of IP and all that may be in front.
+    pub const JUMBO_BYTES: usize = 9216;
 
     /// Makes a pool of `size` buffers; 2ⁿ − 1 uses memory best. `name` need not
     /// be unique. The memory is touched here, so that no packet meets a page
@@ -55,6 +62,33 @@ impl Pool {
     /// As [`Pool::new`].
     pub fn without_caches(eal: &Eal, name: &str, size: u32) -> Result<Pool> {
         Pool::make(eal, name, size, (0, 0))
+    }
+
+    /// Makes a pool for IP packets of up to `mtu` bytes: of the usual buffers, or of those for
+    /// jumbo frames. Such a frame lies in one buffer, as all packets do, so that functions see
+    /// it whole.
+    ///
+    /// # Errors
+    /// As [`Pool::new`].
+    pub fn for_mtu(eal: &Eal, name: &str, size: u32, mtu: u16) -> Result<Pool> {
+        Pool::with_room(eal, name, size, Self::extra(mtu))
+    }
+
+    /// As [`Pool::for_mtu`], without caches as in [`Pool::without_caches`].
+    ///
+    /// # Errors
+    /// As [`Pool::new`].
+    pub fn without_caches_for_mtu(eal: &Eal, name: &str, size: u32, mtu: u16) -> Result<Pool> {
+        Pool::make(eal, name, size, (0, Self::extra(mtu)))
+    }
+
+    /// Longest packet that a buffer of such a pool holds, in bytes.
+    pub const fn room_for(mtu: u16) -> usize {
+        if mtu <= Self::PLAIN_MTU { Self::PACKET_BYTES } else { Self::JUMBO_BYTES }
+    }
+
+    fn extra(mtu: u16) -> u16 {
+        (Self::room_for(mtu) - Self::PACKET_BYTES) as u16
     }
 
     /// Makes a pool whose buffers have room for `extra` bytes beyond
@@ -76,23 +110,24 @@ impl Pool {
         let name = CString::new(format!("{name}-{serial}")).unwrap_or_default();
         let listed = lock(&LISTED);
         // SAFETY: the environment stands, as its proof was given.
-        let pool = unsafe {
+        let pool = numa::near_or_anywhere(|socket| unsafe {
             sys::rte_pktmbuf_pool_create(
                 name.as_ptr(),
                 size,
                 cached,
                 METADATA_BYTES as u16,
                 (sys::RTE_PKTMBUF_HEADROOM as usize + Self::PACKET_BYTES) as u16 + extra,
-                sys::rte_socket_id() as i32,
+                socket,
             )
-        };
+        });
         let Some(pool) = NonNull::new(pool) else {
             return Err(Error::Pool { packets: size, reason: error::last() });
         };
         drop(listed);
         // SAFETY: the pool is whole, and no other thread knows it yet.
         unsafe { sys::rte_mempool_mem_iter(pool.as_ptr(), Some(touch), null_mut()) };
-        Ok(Pool(Arc::new(Inner { pool, size })))
+        let room = Self::PACKET_BYTES + usize::from(extra);
+        Ok(Pool(Arc::new(Inner { pool, size, room })))
     }
 
     /// An empty packet, or none when the pool is exhausted.
@@ -109,6 +144,11 @@ impl Pool {
         let mut packet = self.allocate()?;
         packet.append(bytes.len())?.copy_from_slice(bytes);
         Some(packet)
+    }
+
+    /// Longest packet that a buffer holds, in bytes.
+    pub fn packet_bytes(&self) -> usize {
+        self.0.room
     }
 
     /// Buffers that are free.

@@ -10,15 +10,22 @@ use weft_dpdk_sys as sys;
 use super::bus::{ALREADY, NO_DRIVER, PCI, VIRTUAL, plug, unplug};
 use super::capabilities::{Capabilities, Spreading, ask_for_hash, redirect};
 use super::driver::{DeviceString, Driver, Kernel, known_drivers};
+use super::events::Events;
 use super::interface::Interface;
 use super::options::PortOptions;
 use super::privilege::{may_lock, may_use_interfaces};
 use super::ring_port::RingEnd;
-use super::sockets::{PacketSockets, XdpSockets, joining_by_program};
+use super::sockets::{PacketSockets, XdpSockets, joining};
 use crate::buffer::Pool;
 use crate::eal::Eal;
 use crate::error::invalid;
 use crate::lock;
+use crate::numa;
+
+/// Longest buffer that AF_XDP takes, less what is in front of a packet.
+const PAGE_BYTES: usize = 4096 - 256;
+/// An Ethernet header with two VLAN tags.
+const LINK_BYTES: usize = 14 + 8;
 
 /// A device that DPDK drives; stopped and removed when dropped.
 #[derive(Debug)]
@@ -31,6 +38,8 @@ pub(crate) struct Device {
     sockets: PacketSockets,
     xdp_sockets: XdpSockets,
     spreading: Spreading,
+    /// None once it is closed.
+    events: Option<Events>,
     pub(crate) ring: Option<RingEnd>,
 }
 
@@ -51,13 +60,15 @@ impl Device {
         if is_pci_address(device) {
             return Device::on_pci_bus(device);
         }
-        let device = DeviceString::parse(device)?.with_queues(options.rx_queues)?;
-        let Some(steering) = options.steering.as_ref().filter(|_| device.is_af_packet()) else {
+        let device = DeviceString::parse(device)?;
+        let device = device.with_queues(options.rx_queues)?.with_mtu(options.mtu);
+        if !device.is_af_packet() {
             return Device::on_virtual_bus(device);
-        };
-        let (made, joined) = joining_by_program(|| Device::on_virtual_bus(device));
+        }
+        let steering = options.steering.as_ref();
+        let (made, joined) = joining(steering.is_some(), || Device::on_virtual_bus(device));
         let mut made = made?;
-        if joined > 0 {
+        if let Some(steering) = steering.filter(|_| joined > 0) {
             // Without a program all would go to one queue.
             made.sockets.steer(steering)?;
             made.spreading = Spreading::Exact;
@@ -120,6 +131,7 @@ impl Device {
             return Ok(Device {
                 id,
                 bus,
+                events: Some(Events::of(id, &name)),
                 name,
                 driver: None,
                 interface: None,
@@ -187,17 +199,20 @@ impl Device {
             // Drivers of virtual functions know no other way to be told; without it longer
             // frames vanish.
             conf.rxmode.mtu = u32::from(options.mtu.clamp(info.min_mtu, info.max_mtu));
+            listen_to_interrupts(&info, &mut conf);
         }
         let rx = options.rx_queues.clamp(1, info.max_rx_queues.max(1));
         let tx = options.tx_queues.clamp(1, info.max_tx_queues.max(1));
         let mut spreading = self.spread(&info, rx, &mut conf);
+        self.check_buffers(options.mtu, pool)?;
         // SAFETY: as above; `conf` is only read.
         check(unsafe { sys::rte_eth_dev_configure(id, rx, tx, &conf) }, "its configuration")?;
         self.set_up_queues(rx, tx, options.descriptors, pool)?;
         // SAFETY: the device exists and is configured. Not every device knows
         // an MTU or promiscuous mode, and those that do not need none.
         unsafe {
-            sys::rte_eth_dev_set_mtu(id, options.mtu);
+            let status = sys::rte_eth_dev_set_mtu(id, options.mtu);
+            self.check_mtu(options.mtu, status)?;
             check(sys::rte_eth_dev_start(id), "to start")?;
             sys::rte_eth_promiscuous_enable(id);
         }
@@ -229,6 +244,37 @@ impl Device {
         }
     }
 
+    /// Sees to a large MTU that the driver may have refused. That of AF_PACKET calls 1,518 bytes
+    /// its longest frame, and takes what its ring has room for.
+    fn check_mtu(&self, mtu: u16, status: i32) -> io::Result<()> {
+        if mtu <= PortOptions::PLAIN_MTU || status == 0 || status == -libc::ENOTSUP {
+            return Ok(());
+        }
+        match &self.interface {
+            Some(interface) if self.driver.is_some_and(Driver::has_packet_sockets) => {
+                interface.set_mtu(mtu)
+            }
+            _ => check(status, "an MTU this large"),
+        }
+    }
+
+    /// # Errors
+    /// When its packets, of up to `mtu` bytes, do not fit the buffers of the pool.
+    fn check_buffers(&self, mtu: u16, pool: &Pool) -> io::Result<()> {
+        if self.driver.is_some_and(Driver::has_xdp_sockets) && pool.packet_bytes() > PAGE_BYTES {
+            let most = PortOptions::PLAIN_MTU;
+            return Err(invalid(format!(
+                "AF_XDP takes buffers of one page, and a port of this node has an MTU above \
+                 {most}; use AF_PACKET, or an MTU of {most} at all ports"
+            )));
+        }
+        if usize::from(mtu) + LINK_BYTES > pool.packet_bytes() {
+            let most = pool.packet_bytes() - LINK_BYTES;
+            return Err(invalid(format!("an MTU of {mtu} where buffers hold {most} bytes")));
+        }
+        Ok(())
+    }
+
     fn set_up_queues(&self, rx: u16, tx: u16, descriptors: u16, pool: &Pool) -> io::Result<()> {
         let id = self.id;
         let kept = self.driver.map_or(0, |driver| driver.queue_packets) * u32::from(rx);
@@ -241,7 +287,7 @@ impl Device {
         // started; the pool lives as long as the port that is made of it; null
         // asks for the driver's defaults.
         unsafe {
-            let socket = sys::rte_socket_id();
+            let socket = self.socket() as u32;
             sys::rte_eth_dev_adjust_nb_rx_tx_desc(id, &mut rx_size, &mut tx_size);
             for queue in 0..rx {
                 let pool = pool.as_ptr();
@@ -255,6 +301,33 @@ impl Device {
             }
         }
         Ok(())
+    }
+
+    /// The socket of the machine that its descriptors are best at; -1 for any.
+    fn socket(&self) -> i32 {
+        // SAFETY: the device exists.
+        match unsafe { sys::rte_eth_dev_socket_id(self.id) } {
+            at if at >= 0 => at,
+            _ => numa::socket(),
+        }
+    }
+
+    /// Whether it is gone, or has to be opened anew: it was unplugged, it asks for a reset,
+    /// or the kernel interface behind it does not exist any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.events.as_ref().is_some_and(Events::is_ending)
+            || self.interface.as_ref().is_some_and(|interface| !interface.exists())
+    }
+
+    /// Whether what is gone may be back later under the same name. What the device itself
+    /// has made is not.
+    pub(super) fn may_return(&self) -> bool {
+        self.bus == PCI || self.driver.is_some_and(|driver| driver.kernel == Kernel::Uses)
+    }
+
+    /// Changes of its link that it has told of.
+    pub(super) fn link_changes(&self) -> u64 {
+        self.events.as_ref().map_or(0, Events::link_changes)
     }
 
     /// Packets that the kernel has dropped in front of it.
@@ -290,6 +363,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
+        self.events = None;
         // SAFETY: the device exists and is not used any more.
         unsafe {
             sys::rte_eth_promiscuous_disable(self.id);
@@ -298,6 +372,14 @@ impl Drop for Device {
         }
         unplug(self.bus, &self.name);
     }
+}
+
+/// Asks for the interrupts that tell of its link, and of its end, where it has them.
+fn listen_to_interrupts(info: &sys::rte_eth_dev_info, conf: &mut sys::rte_eth_conf) {
+    // SAFETY: null, or flags that live as long as the device.
+    let flags = unsafe { info.dev_flags.as_ref() }.copied().unwrap_or(0);
+    conf.intr_conf.set_lsc(u32::from(flags & sys::WEFT_DEV_INTR_LSC != 0));
+    conf.intr_conf.set_rmv(u32::from(flags & sys::WEFT_DEV_INTR_RMV != 0));
 }
 
 /// Whether a device string is the address of a PCI device: `0000:03:00.0` or

@@ -6,6 +6,7 @@
 use std::io;
 
 use super::capabilities::Spreading;
+use super::options::PortOptions;
 use crate::error::invalid;
 
 /// A driver of DPDK for virtual devices. Lists are words between spaces.
@@ -102,6 +103,9 @@ static DRIVERS: [Driver; 5] = [
     },
 ];
 
+/// A ring for frames of up to 9,100 bytes, four in a block of nine pages.
+const JUMBO_RING: &str = "blocksz=36864 framesz=9216 framecnt=1024";
+
 /// Arguments that are numbers; what is not one counts as 0 for DPDK.
 const NUMBERS: &str = "size copy no-rx phy_mac infinite_rx qpairs blocksz framesz framecnt \
                        qdisc_bypass start_queue queue_count shared_umem busy_budget force_copy";
@@ -153,7 +157,18 @@ impl DeviceString {
 
     /// Whether its queues are AF_PACKET sockets.
     pub(crate) fn is_af_packet(&self) -> bool {
-        self.driver.is_some_and(|driver| driver.name == "net_af_packet")
+        self.driver.is_some_and(Driver::has_packet_sockets)
+    }
+
+    /// The same for IP packets of up to `mtu` bytes: frames in the ring of AF_PACKET have room
+    /// for them.
+    pub(crate) fn with_mtu(mut self, mtu: u16) -> DeviceString {
+        if self.is_af_packet() && mtu > PortOptions::PLAIN_MTU {
+            let own = |list: &str| list.replace(' ', ",");
+            let usual = self.driver.map_or("", |driver| driver.defaults);
+            self.arguments = self.arguments.replace(&own(usual), &own(JUMBO_RING));
+        }
+        self
     }
 
     /// The same with so many receive queues. Each queue that its driver has must be polled:
@@ -184,6 +199,11 @@ impl Driver {
     /// Whether its queues are AF_XDP sockets.
     pub(crate) fn has_xdp_sockets(&self) -> bool {
         self.name == "net_af_xdp"
+    }
+
+    /// Whether its queues are AF_PACKET sockets.
+    pub(crate) fn has_packet_sockets(&self) -> bool {
+        self.name == "net_af_packet"
     }
 
     fn check(&self, given: &[(&str, &str)]) -> io::Result<()> {
@@ -235,6 +255,16 @@ mod tests {
         let own = "iface=a,framecnt=512";
         assert_eq!(parse(&format!("net_af_packet0,{own}")).arguments, own);
         assert_eq!(parse("net_af_xdp0,iface=a").arguments, "iface=a");
+    }
+
+    #[test]
+    fn jumbo_frames_have_room_in_the_ring_of_af_packet() {
+        let of = |device, mtu| parse(device).with_mtu(mtu).arguments;
+        let jumbo = "iface=a,blocksz=36864,framesz=9216,framecnt=1024";
+        assert_eq!(of("net_af_packet0,iface=a", 9000), jumbo);
+        assert!(of("net_af_packet0,iface=a", 2026).contains("framesz=2048"));
+        assert_eq!(of("net_af_packet0,iface=a,framecnt=8", 9000), "iface=a,framecnt=8");
+        assert_eq!(of("net_tap0,iface=a", 9000), "iface=a");
     }
 
     #[test]

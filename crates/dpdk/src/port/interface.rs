@@ -37,6 +37,13 @@ impl Interface {
         Ok(interface)
     }
 
+    /// Whether it still exists.
+    pub(crate) fn exists(&self) -> bool {
+        // SAFETY: SIOCGIFINDEX fills in the index.
+        let index = unsafe { self.ask(libc::SIOCGIFINDEX).map(|answer| answer.ifru_ifindex) };
+        index.is_ok_and(|index| index == self.index)
+    }
+
     /// Whether it still exists, is up, and has a carrier.
     pub(crate) fn is_running(&self) -> bool {
         let running = libc::IFF_UP | libc::IFF_RUNNING;
@@ -54,10 +61,30 @@ impl Interface {
         self.index
     }
 
-    fn ask(&self, what: libc::Ioctl) -> io::Result<libc::__c_anonymous_ifr_ifru> {
+    /// Lets the kernel send packets of up to `mtu` bytes there.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(crate) fn set_mtu(&self, mtu: u16) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_mtu = mtu.into();
+        // SAFETY: SIOCSIFMTU reads one `ifreq`.
+        match unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCSIFMTU, &mut request) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// A request about it.
+    fn request(&self) -> libc::ifreq {
         // SAFETY: all bytes zero are a valid request.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         request.ifr_name = self.name;
+        request
+    }
+
+    fn ask(&self, what: libc::Ioctl) -> io::Result<libc::__c_anonymous_ifr_ifru> {
+        let mut request = self.request();
         // SAFETY: these calls read and write one `ifreq`.
         match unsafe { libc::ioctl(self.socket.as_raw_fd(), what, &mut request) } {
             0 => Ok(request.ifr_ifru),

@@ -1,6 +1,6 @@
 //! An open device, as its port and its queues hold it together.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::device::Device;
 use crate::buffer::Pool;
@@ -12,6 +12,7 @@ pub(crate) struct Open {
     pub(super) name: String,
     pub(super) mac: [u8; 6],
     chained: AtomicU64,
+    is_gone: AtomicBool,
     /// Behind the device, which gives its packets back when it goes.
     _pool: Pool,
 }
@@ -23,8 +24,17 @@ impl Open {
             device,
             name: name.to_owned(),
             chained: AtomicU64::new(0),
+            is_gone: AtomicBool::new(false),
             _pool: pool.clone(),
         }
+    }
+
+    pub(super) fn note_gone(&self) {
+        self.is_gone.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Relaxed)
     }
 
     /// Received packets that were dropped for lying in several buffers.

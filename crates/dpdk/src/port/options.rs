@@ -25,9 +25,11 @@ pub struct PortOptions {
 impl PortOptions {
     /// What every IPv4 link carries (RFC 791 section 3.2).
     pub const MIN_MTU: u16 = 68;
-    /// Longest IP packet that fits a buffer behind an Ethernet header with two
-    /// VLAN tags.
-    pub const MAX_MTU: u16 = (Pool::PACKET_BYTES - 14 - 8) as u16;
+    /// Longest IP packet that fits a buffer of the usual size behind an Ethernet header with
+    /// two VLAN tags.
+    pub const PLAIN_MTU: u16 = Pool::PLAIN_MTU;
+    /// Longest IP packet of all, in a [jumbo](Pool::JUMBO_BYTES) buffer.
+    pub const MAX_MTU: u16 = 9000;
 
     pub(super) fn check(&self) -> io::Result<()> {
         let (least, most) = (Self::MIN_MTU, Self::MAX_MTU);

@@ -68,6 +68,11 @@ impl TxQueue {
         TxQueue { port, queue }
     }
 
+    /// Whether the device is known to be gone, so that it takes nothing.
+    pub fn is_gone(&self) -> bool {
+        self.port.is_gone()
+    }
+
     /// Sends packets from the front of `batch`; what the device does not take
     /// stays in `batch`. Returns how many were taken.
     ///

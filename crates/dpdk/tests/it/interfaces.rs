@@ -28,9 +28,12 @@ fn carries_frames_and_follows_its_link(device: &str, kernel_side: &str, kept: u3
     wait_until("the link is down with the interface", || !port.link().up);
     ip(&format!("link set {kernel_side} up"));
     wait_until("the link is up again", || port.link().up);
+    assert!(!port.is_gone() && !tx.is_gone(), "a link that is down is no device that is gone");
 
     ip(&format!("link delete {kernel_side}"));
     wait_until("the link is down without the interface", || !port.link().up);
+    assert!(port.is_gone() && tx.is_gone(), "queues know that the device is gone");
+    assert_eq!(port.may_return(), !device.starts_with("net_tap"), "{device}");
     survives_without_interface(&port, &mut rx, &mut tx, &pool);
     drop((port, rx, tx));
     assert!(pool.available() >= pool.size() - kept, "{} of {}", pool.available(), pool.size());

@@ -80,11 +80,14 @@ fn bad_options() {
     let pool = pool(63);
     let refusal =
         |device, options| Port::open(eal(), device, &options, &pool).unwrap_err().to_string();
-    for mtu in [0, 67, 2027, u16::MAX] {
+    for mtu in [0, 67, 9001, u16::MAX] {
         let options = PortOptions { mtu, ..Default::default() };
-        let why = format!("device \"net_null6\": an MTU of {mtu} is not within 68..=2026");
+        let why = format!("device \"net_null6\": an MTU of {mtu} is not within 68..=9000");
         assert_eq!(refusal("net_null6", options), why);
     }
+    let jumbo = PortOptions { mtu: 2027, ..Default::default() };
+    let why = "device \"net_null6\": an MTU of 2027 where buffers hold 2026 bytes";
+    assert_eq!(refusal("net_null6", jumbo), why);
     let options = PortOptions { rx_queues: 17, ..Default::default() };
     let why = "device \"ring:many\": a memory ring has at most 16 queues";
     assert_eq!(refusal("ring:many", options), why);

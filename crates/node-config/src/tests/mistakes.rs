@@ -216,7 +216,7 @@ fn of_ports() {
                 "10:17: 10.1.0.0/24 is a subnet, not an address in it",
                 "10:43: 10.1.0.1 is given twice",
                 "10:56: 127.0.0.1 cannot be the address of a port",
-                "11:10: 1000 is not within 1280..2026",
+                "11:10: 1000 is not within 1280..9000",
                 "12:10: this is not the MAC address of one station",
                 "13:13: there is no worker 2: they are numbered from 0 (workers.count is 2)",
                 "14:13: 0 is not within 1..64",

@@ -19,7 +19,7 @@ use super::show::{
 use super::show::{TopologyView, paths};
 use crate::bearer::BearerId;
 use crate::gtpu_peers::PeerView;
-use crate::ports::{ExtendedView, PortControl};
+use crate::ports::{ExtendedView, LinkState, PortControl};
 
 /// Sightings that wait for the client that watches.
 const SIGHTINGS: usize = 4096;
@@ -101,7 +101,9 @@ impl Agent {
             name: port_control.name().to_owned(),
             device: port_control.device().to_owned(),
             mac: port_control.mac().to_string(),
-            up: port_control.is_up(),
+            up: port_control.state() == LinkState::Up,
+            state: port_control.state(),
+            link_changes: port_control.link_changes(),
             rx_missed: device.rx_missed,
             rx_errors: device.rx_errors,
             queues,

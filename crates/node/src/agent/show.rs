@@ -17,7 +17,7 @@ use super::state::StateView;
 use crate::bearer::{Action, BearerId, DefaultBearer};
 pub use crate::gtpu_peers::{PeerView, SignalCounts};
 pub use crate::mobility::HandoverView;
-pub use crate::ports::{ExtendedView, NeighbourView};
+pub use crate::ports::{ExtendedView, LinkState, NeighbourView};
 
 /// One look at everything that is counted. Counts are since the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -154,6 +154,12 @@ pub struct PortView {
     /// How packets come to the queues.
     #[serde(default)]
     pub spread: String,
+    /// The same, told apart from a device that is gone.
+    #[serde(default)]
+    pub state: LinkState,
+    /// How often the link has changed.
+    #[serde(default)]
+    pub link_changes: u64,
     /// Packets received by each worker.
     #[serde(default)]
     pub by_worker: Vec<u64>,

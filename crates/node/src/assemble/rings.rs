@@ -1,10 +1,11 @@
 //! The rings between workers.
 
 use weft_dataplane::transmit::Relay;
+use weft_dpdk::numa::Near;
 use weft_dpdk::{Consumer, Eal, Producer, Ring};
 use weft_node_config::Blueprint;
 
-use super::{CROSSING_RING, OpenPort};
+use super::{CROSSING_RING, OpenPort, socket_of};
 use crate::error::BuildError;
 
 /// The rings between workers, taken out as the workers are made.
@@ -36,6 +37,7 @@ impl Rings {
             for to in 0..count {
                 let mut producer = None;
                 if from != to {
+                    let _near = Near::socket(socket_of(blueprint, to));
                     let (put, take) = Ring::new(eal, "crossing", CROSSING_RING)?;
                     producer = Some(put);
                     rings.from[to].push(take);

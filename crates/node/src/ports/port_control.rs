@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weft_dataplane::command::{Command, Punt, Punted};
 use weft_dataplane::counters::Ignored;
-use weft_dpdk::{Ingress, Packet, Pool, Port, PortStatistics};
+use weft_dpdk::{Ingress, Packet, Pool, PortStatistics};
 use weft_function::{Headers, Metadata, PacketMetadata};
 use weft_node_config::PortPlan;
 use weft_wire::{EtherType, MacAddress, ethernet};
 
+use crate::ports::device::{PortDevice, Step};
 use crate::ports::gtpu::{self, Heard};
 use crate::ports::icmp::{Problem, Silence, answer_echo, report};
 use crate::ports::loss::Loss;
@@ -34,6 +35,30 @@ pub struct NeighbourView {
     pub quiet: u64,
 }
 
+/// The link of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum LinkState {
+    /// Packets can pass.
+    Up,
+    /// None can.
+    #[default]
+    Down,
+    /// The device does not exist any more, or is about to be opened anew.
+    Gone,
+}
+
+impl LinkState {
+    /// As it is printed.
+    pub fn word(self) -> &'static str {
+        match self {
+            LinkState::Up => "up",
+            LinkState::Down => "down",
+            LinkState::Gone => "gone",
+        }
+    }
+}
+
 /// What the driver of a port counts beyond what all drivers count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ExtendedView {
@@ -48,7 +73,7 @@ pub struct ExtendedView {
 pub struct PortControl {
     number: u16,
     name: String,
-    port: Port,
+    device: PortDevice,
     mac: MacAddress,
     mtu: u16,
     /// Addresses of the node, at any port.
@@ -65,7 +90,9 @@ pub struct PortControl {
     ignored: [u64; Ignored::ALL.len()],
     events: Vec<Event>,
     outgoing: Vec<Outgoing>,
-    up: bool,
+    state: LinkState,
+    /// Changes of the link that were seen.
+    changes: u64,
 }
 
 /// Addresses that a port stands in for of which it says by itself where they are.
@@ -93,7 +120,7 @@ impl PortControl {
         number: u16,
         plan: &PortPlan,
         mac: MacAddress,
-        port: Port,
+        device: PortDevice,
         own: Arc<[IpAddr]>,
         capacity: usize,
     ) -> PortControl {
@@ -106,8 +133,9 @@ impl PortControl {
         PortControl {
             number,
             name: plan.name.clone(),
-            up: port.link().up,
-            port,
+            state: if device.link().up { LinkState::Up } else { LinkState::Down },
+            changes: 0,
+            device,
             mac,
             mtu: plan.mtu,
             own,
@@ -128,7 +156,7 @@ impl PortControl {
 
     /// Its device string.
     pub fn device(&self) -> &str {
-        self.port.device()
+        self.device.name()
     }
 
     /// The MAC address it uses.
@@ -136,9 +164,14 @@ impl PortControl {
         self.mac
     }
 
-    /// Whether its link was up when it was last looked at.
-    pub fn is_up(&self) -> bool {
-        self.up
+    /// How its link was when it was last looked at.
+    pub fn state(&self) -> LinkState {
+        self.state
+    }
+
+    /// How often the link has changed: as the device tells, or else as was seen.
+    pub fn link_changes(&self) -> u64 {
+        self.changes.max(self.device.link_changes())
     }
 
     /// Its neighbours, `now` nanoseconds after the start of the clock.
@@ -158,17 +191,17 @@ impl PortControl {
     /// # Errors
     /// As [`Port::ingress`].
     pub fn ingress(&self) -> std::io::Result<Option<Ingress>> {
-        self.port.ingress()
+        self.device.ingress()
     }
 
     /// What its device has counted.
     pub fn statistics(&self) -> PortStatistics {
-        self.port.statistics()
+        self.device.statistics()
     }
 
     /// What its driver counts, by its own names; without what is 0.
     pub fn extended(&self) -> ExtendedView {
-        let counted = self.port.extended_statistics().into_iter();
+        let counted = self.device.extended_statistics().into_iter();
         ExtendedView {
             port: self.name.clone(),
             counters: counted.filter(|(_, value)| *value > 0).collect(),
@@ -177,7 +210,7 @@ impl PortControl {
 
     /// Its receive queues, and how packets come to them.
     pub fn spreading(&self) -> (u16, String) {
-        (self.port.rx_queues(), self.port.spreading().to_string())
+        self.device.spreading()
     }
 
     /// A worker needs the MAC address of a next hop.
@@ -323,7 +356,7 @@ impl PortControl {
 
     /// Packets that the device had no room for.
     pub fn missed(&self) -> u64 {
-        let statistics = self.port.statistics();
+        let statistics = self.device.statistics();
         statistics.rx_missed + statistics.rx_errors
     }
 
@@ -343,21 +376,39 @@ impl PortControl {
 
     /// Timers of neighbours, and the state of the link. Workers have dropped so many packets
     /// that may have been neighbours' answers.
-    pub fn look_after(&mut self, now: u64, lost: u64) {
+    ///
+    /// Returns what is to be done about the device, and the state of the link if it has changed.
+    pub fn look_after(&mut self, now: u64, lost: u64) -> (Option<Step>, Option<LinkState>) {
         self.loss.note(lost + self.missed() + self.unsent, now);
         if let Some(neighbours) = &mut self.neighbours {
             neighbours.tick(now, &self.loss, &mut self.events);
         }
-        let link = self.port.link();
-        if link.up != self.up {
-            self.up = link.up;
-            match link.up {
-                true => tracing::info!(port = self.name, "the link is up"),
-                false => {
-                    tracing::warn!(port = self.name, device = self.device(), "the link is down")
-                }
-            }
+        let step = self.device.look_after(now);
+        if matches!(step, Some(Step::Return(_))) {
+            // Neighbours may have forgotten where the addresses are.
+            self.announce();
         }
+        let state = match (self.device.is_gone(), self.device.link().up) {
+            (true, _) => LinkState::Gone,
+            (false, true) => LinkState::Up,
+            (false, false) => LinkState::Down,
+        };
+        if state == self.state {
+            return (step, None);
+        }
+        let was_up = self.state == LinkState::Up;
+        (self.state, self.changes) = (state, self.changes + 1);
+        let (port, device) = (&self.name, self.device());
+        match state {
+            LinkState::Up => tracing::info!(port, "the link is up"),
+            LinkState::Down => tracing::warn!(port, device, "the link is down"),
+            LinkState::Gone if was_up => {
+                tracing::warn!(port, device, "the device is gone: the link is down");
+            }
+            // It was told that the link is down.
+            LinkState::Gone => tracing::info!(port, device, "the device is gone"),
+        }
+        (step, Some(state))
     }
 
     /// Takes what is to be told to workers.

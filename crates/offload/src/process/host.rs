@@ -198,8 +198,8 @@ impl Host<'_> {
             rx_queues: workers,
             tx_queues: workers,
             descriptors: welcome.descriptors,
-            steering: None,
-            mtu: PortOptions::MAX_MTU,
+            mtu: PortOptions::PLAIN_MTU,
+            ..PortOptions::default()
         };
         let port = Port::open(self.eal, &device, &options, pool)?;
         for (number, hosted) in state.instances.iter_mut().enumerate() {

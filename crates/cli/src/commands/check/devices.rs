@@ -1,11 +1,10 @@
 //! `weft check --devices`: queues, hashes and offloads that the devices of a node offer, and
 //! those that the node will use.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
-use weft_dpdk::{Capabilities, Eal, EalOptions, Port, PortOptions, is_pci_address};
+use weft_dpdk::{Capabilities, Eal, EalOptions, Port, PortOptions, is_pci_address, numa};
 use weft_node_config::{Blueprint, PortPlan};
 
 use crate::failure::Failure;
@@ -111,7 +110,7 @@ fn ask(eal: &Eal, blueprint: &Blueprint, plan: &PortPlan) -> Asked {
         Ok(can) => {
             asked.queues = plan.queues.clamp(1, can.rx_queues.max(1));
             asked.spread = can.spreading.to_string();
-            asked.warnings = warnings(blueprint, plan, &can, socket_of_core);
+            asked.warnings = warnings(blueprint, plan, &can, numa::socket_of_core);
             asked.can = Some(Can::from(can));
         }
     }
@@ -169,14 +168,6 @@ fn warnings(
         }
     }
     warnings
-}
-
-/// The socket of the machine that a core is at; none on a machine that has one.
-fn socket_of_core(core: usize) -> Option<u32> {
-    let folder = format!("/sys/devices/system/cpu/cpu{core}");
-    let names = fs::read_dir(Path::new(&folder)).ok()?.flatten();
-    let mut names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.find_map(|name| name.strip_prefix("node")?.parse().ok())
 }
 
 fn text(ports: &[Asked]) -> String {

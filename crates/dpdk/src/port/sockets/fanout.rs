@@ -1,8 +1,9 @@
 //! The AF_PACKET driver of DPDK lets the kernel spread packets over its sockets by a hash, and
-//! a socket cannot change that once it has joined the others (`PACKET_FANOUT`, packet(7)). So
-//! the call by which it joins is led through here, and asks for a program instead. The entry
-//! of the driver's own table of functions is changed while a device is made, and the calls of
-//! nothing else go this way.
+//! put fragments together before that, which come longer than a buffer then. A socket cannot
+//! change either once it has joined the others (`PACKET_FANOUT`, packet(7)). So the call by
+//! which it joins is led through here: fragments stay what they are, and a program chooses the
+//! socket where that is asked for. The entry of the driver's own table of functions is changed
+//! while a device is made, and the calls of nothing else go this way.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -21,29 +22,47 @@ const DT_RELASZ: i64 = 8;
 const DT_JMPREL: i64 = 23;
 const PAGE: usize = 4096;
 
+/// How the sockets of one device join each other.
+#[derive(Clone, Copy)]
+struct Joining {
+    by_program: bool,
+    /// Sockets that have.
+    joined: usize,
+}
+
 thread_local! {
-    /// Whether sockets of this thread join by program, and how many have.
-    static JOINED: Cell<Option<usize>> = const { Cell::new(None) };
+    /// Of the device that this thread makes.
+    static JOINING: Cell<Option<Joining>> = const { Cell::new(None) };
 }
 
 /// The driver's table is changed by one thread at a time.
 static TABLE: Mutex<()> = Mutex::new(());
 
 /// Makes a device; the AF_PACKET sockets that this thread's driver makes for it join each other
-/// by a program, which is to be given to one of them. Returns how many did: none where the
-/// driver is not found, so that its own hash is at work.
-pub(in crate::port) fn joining_by_program<T>(make: impl FnOnce() -> T) -> (T, usize) {
+/// by the kernel's hash, or else by a program, which is to be given to one of them. Returns how
+/// many did: none where the driver is not found, so that it does as it likes.
+pub(in crate::port) fn joining<T>(by_program: bool, make: impl FnOnce() -> T) -> (T, usize) {
     let _turn = lock(&TABLE);
     let Some(entry) = find_entry() else { return (make(), 0) };
     let Some(before) = entry.replace(join as *const () as usize) else { return (make(), 0) };
-    JOINED.set(Some(0));
+    JOINING.set(Some(Joining { by_program, joined: 0 }));
     let made = make();
-    let joined = JOINED.take().unwrap_or(0);
+    let joined = JOINING.take().map_or(0, |joining| joining.joined);
     entry.replace(before);
     (made, joined)
 }
 
-/// As setsockopt(2); what joins sockets joins them by a program.
+/// What sockets ask for that the driver lets join each other as `asked`: the group in the lower
+/// half; above it the way, and flags (packet(7)).
+fn own_way(asked: u32, by_program: bool) -> u32 {
+    let way = match by_program {
+        true => libc::PACKET_FANOUT_CBPF << 16,
+        false => asked & 0x00ff_0000,
+    };
+    asked & 0xff00_ffff & !(libc::PACKET_FANOUT_FLAG_DEFRAG << 16) | way
+}
+
+/// As setsockopt(2); what joins sockets joins them in our own way.
 unsafe extern "C" fn join(
     socket: c_int,
     level: c_int,
@@ -52,16 +71,15 @@ unsafe extern "C" fn join(
     length: libc::socklen_t,
 ) -> c_int {
     let is_join = level == libc::SOL_PACKET && name == libc::PACKET_FANOUT && length == 4;
-    if let Some(joined) = JOINED.get().filter(|_| is_join) {
+    if let Some(joining) = JOINING.get().filter(|_| is_join) {
         // SAFETY: the caller gives four octets.
         let asked = unsafe { value.cast::<u32>().read_unaligned() };
-        // Group in the lower half; above it the way, and flags (packet(7)).
-        let way = libc::PACKET_FANOUT_CBPF << 16;
-        let own = asked & 0xff00_ffff | way;
+        let own = own_way(asked, joining.by_program);
         // SAFETY: four octets are read.
         let status =
             unsafe { libc::setsockopt(socket, level, name, (&raw const own).cast(), length) };
-        JOINED.set(Some(joined + usize::from(status == 0)));
+        let joined = joining.joined + usize::from(status == 0);
+        JOINING.set(Some(Joining { joined, ..joining }));
         return status;
     }
     // SAFETY: as the caller promises.
@@ -166,4 +184,18 @@ fn is_read_only(headers: &[libc::Elf64_Phdr], base: usize, at: usize) -> bool {
             base + header.p_vaddr as usize..base + (header.p_vaddr + header.p_memsz) as usize
         })
         .any(|range| (range.start & !(PAGE - 1)..range.end & !(PAGE - 1)).contains(&page))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fragments_stay_what_they_are_whatever_chooses_the_socket() {
+        let flags = libc::PACKET_FANOUT_FLAG_ROLLOVER << 16;
+        let hash = libc::PACKET_FANOUT_HASH << 16 | flags | 0x1234;
+        let asked = hash | libc::PACKET_FANOUT_FLAG_DEFRAG << 16;
+        assert_eq!(own_way(asked, false), hash);
+        assert_eq!(own_way(asked, true), libc::PACKET_FANOUT_CBPF << 16 | flags | 0x1234);
+    }
 }

@@ -6,7 +6,7 @@ mod packet;
 mod program;
 mod xdp;
 
-pub(super) use fanout::joining_by_program;
+pub(super) use fanout::joining;
 pub(super) use packet::PacketSockets;
 pub(super) use xdp::XdpSockets;
 

@@ -17,6 +17,9 @@ pub(super) fn families(
     let misdirected = snapshot.ports.iter().map(|port| ([("port", &*port.name)], port.misdirected));
     let help = "Packets that a worker received and another one owns.";
     families.counter("weft_port_misdirected_packets", help, misdirected)?;
+    let changes = snapshot.ports.iter().map(|port| ([("port", &*port.name)], port.link_changes));
+    let help = "How often the link of a port has changed, or its device has gone or come back.";
+    families.counter("weft_port_link_changes", help, changes)?;
     let samples = extended.iter().flat_map(|view| {
         let own = view.counters.iter().filter(|(name, _)| !is_of_queue(name)).take(MOST);
         own.map(|(name, value)| ([("port", &*view.port), ("counter", &**name)], *value))

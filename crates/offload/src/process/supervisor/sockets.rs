@@ -71,8 +71,8 @@ fn ring(eal: &Eal, plan: &Plan<'_>, path: &str, pool: &Pool) -> Result<Port, Sta
         rx_queues: workers,
         tx_queues: workers,
         descriptors: WINDOW as u16,
-        steering: None,
-        mtu: PortOptions::MAX_MTU,
+        mtu: PortOptions::PLAIN_MTU,
+        ..PortOptions::default()
     };
     Ok(Port::open(eal, &device, &options, pool)?)
 }

@@ -34,7 +34,8 @@ pub(super) fn run(arguments: &Arguments, client: &Client, form: Form) -> Result<
     }
     let extended = client.get("/v1/ports/extended")?;
     print(&Verbose { snapshot, extended }, form, |all| {
-        format!("{}\n{}", text(&all.snapshot), counters(&all.extended))
+        let (ports, offloads) = (text(&all.snapshot), offloads(&all.snapshot.ports));
+        format!("{ports}\n{offloads}\n{}", counters(&all.extended))
     })
 }
 
@@ -53,7 +54,8 @@ pub fn text(snapshot: &Snapshot) -> String {
     ];
     let mut table = Table::new(&head, 4);
     for port in &snapshot.ports {
-        let link = if port.up { "up" } else { "down" };
+        // A node of before says only whether it is up.
+        let link = if port.up { "up" } else { port.state.word() };
         let words = [&port.name, link, &port.mac, &port.device].map(str::to_owned);
         let numbers = [
             port.rx_packets,
@@ -85,6 +87,15 @@ fn spread(ports: &[PortView]) -> String {
             share(port.misdirected, port.rx_packets),
             imbalance(&port.by_worker),
         ]);
+    }
+    table.text()
+}
+
+/// How often links have changed.
+fn offloads(ports: &[PortView]) -> String {
+    let mut table = Table::new(&["port", "link changes"], 2);
+    for port in ports {
+        table.row([port.name.clone(), port.link_changes.to_string()]);
     }
     table.text()
 }

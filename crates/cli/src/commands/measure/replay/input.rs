@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use weft_dpdk::Pool;
 use weft_traffic::capture;
 pub use weft_traffic::capture::Frame;
 
@@ -20,10 +19,10 @@ struct Input {
 }
 
 impl Inputs {
-    /// Opens the captures.
-    pub fn open(files: Vec<(usize, &PathBuf)>) -> Result<Inputs, Failure> {
+    /// Opens the captures, of packets that fit buffers of `room` bytes.
+    pub fn open(files: Vec<(usize, &PathBuf)>, room: usize) -> Result<Inputs, Failure> {
         let open = |(port, file): (usize, &PathBuf)| {
-            let mut capture = Capture::open(file)?;
+            let mut capture = Capture::open(file, room)?;
             let next = capture.next()?;
             Ok(Input { port, capture, next })
         };
@@ -55,21 +54,22 @@ struct Capture {
     name: String,
     reader: capture::Capture,
     warned: bool,
+    room: usize,
 }
 
 impl Capture {
-    fn open(file: &Path) -> Result<Capture, Failure> {
+    fn open(file: &Path, room: usize) -> Result<Capture, Failure> {
         let name = file.display().to_string();
         let reader = capture::Capture::open(file);
         let reader = reader.map_err(|reason| Failure::input(format!("{name}: {reason}")))?;
-        Ok(Capture { name, reader, warned: false })
+        Ok(Capture { name, reader, warned: false, room })
     }
 
     fn next(&mut self) -> Result<Option<Frame>, Failure> {
         let read = self.reader.next_frame();
         let wrong = |reason: &str| Failure::input(format!("{}: {reason}", self.name));
         let Some(frame) = read.map_err(|reason| wrong(&reason))? else { return Ok(None) };
-        let (place, room) = (format!("packet {}", self.reader.packets()), Pool::PACKET_BYTES);
+        let (place, room) = (format!("packet {}", self.reader.packets()), self.room);
         if frame.bytes.len() > room {
             let bytes = frame.bytes.len();
             let reason = format!("{place}: {bytes} bytes are more than a buffer holds ({room})");

@@ -71,7 +71,8 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut blueprint = node_file::load(&arguments.file)?;
     node_file::warn(&blueprint.warnings);
     let inputs = arguments.inputs.iter().map(|one| Ok((port(&blueprint, one)?, &one.file)));
-    let mut inputs = Inputs::open(inputs.collect::<Result<_, Failure>>()?)?;
+    let room = Pool::room_for(blueprint.greatest_mtu());
+    let mut inputs = Inputs::open(inputs.collect::<Result<_, Failure>>()?, room)?;
     let outputs = outputs(&blueprint, &arguments.outputs)?;
     wire::attach_rings(&mut blueprint);
 
@@ -79,7 +80,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let packets = blueprint.memory.packets;
     let eal = environment::start(&blueprint, packets)?;
     let _registration = eal.register_thread();
-    let pool = Pool::new(eal, "replay", packets)?;
+    let pool = Pool::for_mtu(eal, "replay", packets, blueprint.greatest_mtu())?;
     let wires = blueprint.devices().iter().zip(outputs);
     let wires: Vec<_> = wires
         .map(|(port, output)| Wire::open(eal, port, output, &pool))

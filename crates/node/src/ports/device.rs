@@ -1,0 +1,222 @@
+//! The device of a port, which may go and come back while the node runs.
+//!
+//! A device that is gone is closed, since nothing else makes room for one that comes: the
+//! workers give their queues back first. From then on the node tries to open it again.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use weft_dataplane::parse::local::OwnAddresses;
+use weft_dataplane::worker::{Attachment, Inlet};
+use weft_dpdk::{Eal, Ingress, Link, Pool, Port, PortOptions, PortStatistics, Spreading};
+
+/// Nanoseconds between two attempts to open a device that is gone.
+const TRY_EVERY: u64 = 1_000_000_000;
+
+/// How a port was opened, and is opened again.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    /// The device string.
+    pub device: String,
+    /// With what.
+    pub options: PortOptions,
+    /// Where its packets come from.
+    pub pool: Pool,
+    /// The worker that polls queue 0.
+    pub worker: usize,
+    /// How many workers there are.
+    pub workers: usize,
+}
+
+/// What is to be done about a device.
+pub(crate) enum Step {
+    /// It is gone: all workers give their queues back, to this one.
+    Leave(Sender<Attachment>),
+    /// It is back: each worker gets its queues, in the order of their numbers.
+    Return(Vec<Attachment>),
+}
+
+/// The device of a port.
+pub(crate) struct PortDevice {
+    number: u16,
+    opening: Opening,
+    /// None while it is closed.
+    port: Option<Port>,
+    /// What was counted by the devices that are gone.
+    before: PortStatistics,
+    /// Changes of their links.
+    link_changes_before: u64,
+    /// Queues that workers have yet to give back, and where they do.
+    leaving: Option<(Receiver<Attachment>, usize)>,
+    /// What workers look at before a packet is routed.
+    own: Option<OwnAddresses>,
+    tx_queues: u16,
+    is_gone: bool,
+    next_try: u64,
+    /// Why it could not be opened the last time.
+    failure: String,
+}
+
+impl std::fmt::Debug for PortDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PortDevice({})", self.opening.device)
+    }
+}
+
+impl PortDevice {
+    /// Of the port of that number, which is open.
+    pub fn new(number: u16, opening: Opening, port: Port) -> PortDevice {
+        PortDevice {
+            number,
+            opening,
+            tx_queues: port.tx_queues(),
+            port: Some(port),
+            before: PortStatistics::default(),
+            link_changes_before: 0,
+            leaving: None,
+            own: None,
+            is_gone: false,
+            next_try: 0,
+            failure: String::new(),
+        }
+    }
+
+    /// Its device string.
+    pub fn name(&self) -> &str {
+        &self.opening.device
+    }
+
+    /// Whether it is gone.
+    pub fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
+    /// State of its link; down while it is gone.
+    pub fn link(&self) -> Link {
+        let open = self.port.as_ref().filter(|_| !self.is_gone);
+        open.map_or(Link { up: false, megabits: 0 }, Port::link)
+    }
+
+    /// Changes of its link that it has told of.
+    pub fn link_changes(&self) -> u64 {
+        self.link_changes_before + self.port.as_ref().map_or(0, Port::link_changes)
+    }
+
+    /// What it has counted, each time that it was there.
+    pub fn statistics(&self) -> PortStatistics {
+        self.port.as_ref().map_or(self.before, |port| sum(self.before, port.statistics()))
+    }
+
+    /// What its driver counts by its own names, since it was opened.
+    pub fn extended_statistics(&self) -> Vec<(String, u64)> {
+        self.port.as_ref().map(Port::extended_statistics).unwrap_or_default()
+    }
+
+    /// Its receive queues, and how packets come to them.
+    pub fn spreading(&self) -> (u16, String) {
+        let said = |port: &Port| (port.rx_queues(), port.spreading().to_string());
+        self.port.as_ref().map_or((0, Spreading::OneQueue.to_string()), said)
+    }
+
+    /// As [`Port::ingress`]; none while it is gone.
+    ///
+    /// # Errors
+    /// As [`Port::ingress`].
+    pub fn ingress(&self) -> std::io::Result<Option<Ingress>> {
+        self.port.as_ref().map_or(Ok(None), Port::ingress)
+    }
+
+    /// Looks whether it has gone, or is back, `now` nanoseconds after the start of the clock.
+    pub fn look_after(&mut self, now: u64) -> Option<Step> {
+        if let Some((back, missing)) = &mut self.leaving {
+            for attachment in back.try_iter() {
+                *missing -= 1;
+                self.own = self.own.take().or(own_of(attachment));
+            }
+            if *missing == 0 {
+                self.leaving = None;
+                self.close();
+            }
+            return None;
+        }
+        let Some(port) = &self.port else { return self.try_again(now) };
+        if self.is_gone || !port.is_gone() {
+            return None;
+        }
+        self.is_gone = true;
+        if !port.may_return() {
+            return None;
+        }
+        self.next_try = now + TRY_EVERY;
+        let (give, back) = channel();
+        self.leaving = Some((back, self.opening.workers));
+        Some(Step::Leave(give))
+    }
+
+    /// What closes with the port was given back by all workers.
+    fn close(&mut self) {
+        if let Some(port) = self.port.take() {
+            self.before = sum(self.before, port.statistics());
+            self.link_changes_before += port.link_changes();
+        }
+    }
+
+    fn try_again(&mut self, now: u64) -> Option<Step> {
+        if now < self.next_try {
+            return None;
+        }
+        self.next_try = now + TRY_EVERY;
+        let Opening { device, options, pool, .. } = &self.opening;
+        let opened = Port::open(Eal::standing()?, device, options, pool);
+        let reason = match opened {
+            Ok(port) if port.tx_queues() == self.tx_queues => {
+                self.failure.clear();
+                self.is_gone = false;
+                let attachments = self.attachments(&port);
+                self.port = Some(port);
+                return Some(Step::Return(attachments));
+            }
+            Ok(port) => {
+                format!("it has {} transmit queues, and had {}", port.tx_queues(), self.tx_queues)
+            }
+            Err(error) => error.to_string(),
+        };
+        if reason != self.failure {
+            tracing::info!(device = self.name(), reason, "waiting for the device");
+            self.failure = reason;
+        }
+        None
+    }
+
+    /// What each worker gets of a port that was opened again.
+    fn attachments(&self, port: &Port) -> Vec<Attachment> {
+        let Opening { worker: first, workers, .. } = self.opening;
+        let inlets = |worker: usize| {
+            let polls = |queue: &u16| (first + usize::from(*queue)) % workers == worker;
+            let queues =
+                (0..port.rx_queues()).filter(polls).filter_map(|queue| port.take_rx(queue));
+            queues.map(|queue| Inlet { port: self.number, queue, own: self.own.clone() }).collect()
+        };
+        let of = |worker: usize| Attachment {
+            port: self.number,
+            inlets: inlets(worker),
+            queue: port.take_tx(worker as u16),
+        };
+        (0..workers).map(of).collect()
+    }
+}
+
+fn own_of(attachment: Attachment) -> Option<OwnAddresses> {
+    attachment.inlets.into_iter().find_map(|inlet| inlet.own)
+}
+
+fn sum(one: PortStatistics, other: PortStatistics) -> PortStatistics {
+    PortStatistics {
+        rx_packets: one.rx_packets + other.rx_packets,
+        rx_bytes: one.rx_bytes + other.rx_bytes,
+        rx_missed: one.rx_missed + other.rx_missed,
+        rx_errors: one.rx_errors + other.rx_errors,
+        tx_packets: one.tx_packets + other.tx_packets,
+        tx_bytes: one.tx_bytes + other.tx_bytes,
+        tx_errors: one.tx_errors + other.tx_errors,
+    }
+}
