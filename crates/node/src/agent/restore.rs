@@ -1,6 +1,7 @@
 //! A node that starts again: everything that its last life has kept is there before the first
 //! packet.
 
+mod bearers;
 mod contexts;
 pub(crate) mod follow;
 mod sessions;
@@ -9,7 +10,7 @@ use std::time::Instant;
 
 use weft_dataplane::worker::Worker;
 use weft_function::Scope;
-use weft_state::{Change, Records, StateError, Store};
+use weft_state::{Change, StateError, Store};
 
 use self::contexts::{Contexts, Wanted};
 pub(crate) use self::follow::Followed;
@@ -17,17 +18,12 @@ use self::sessions::UNREAD;
 pub(super) use self::sessions::tell_lost;
 use super::provisioning::Provisioning;
 use super::state::checkpoints::record;
-use super::state::{BEARERS, CRASHES, DEDICATED, Keeping, LIFE, NODE, Restored, life};
-use crate::bearer::record as bearer_record;
-use crate::bearer::{BearerCommand, BearerError, BearerId};
+use super::state::{CRASHES, Keeping, LIFE, NODE, Restored, life};
 use crate::error::BuildError;
 use crate::subscribers::Whose;
 
 /// The age of checkpoints where there are none.
 const NEVER: u64 = u64::MAX;
-
-/// Bearers that are put into the books at once.
-const AT_ONCE: usize = 4096;
 
 /// How a node's last life went.
 #[derive(Clone, Copy, Debug)]
@@ -110,56 +106,6 @@ impl Restoration<'_> {
             };
             let Restored { bearers, sessions, contexts } = restored;
             tracing::info!(bearers, sessions, contexts, seconds, "the node goes on: {lost}");
-        }
-        Ok(())
-    }
-
-    pub(super) fn restore_bearers(&mut self, records: &dyn Records) -> Result<u64, BuildError> {
-        let mut count = 0;
-        for kind in [BEARERS, DEDICATED] {
-            let mut commands = Vec::with_capacity(AT_ONCE);
-            let mut refused = None;
-            let read = records.each_of(kind, &mut |key, version, octets| {
-                let number = key.try_into().map_err(|_| "a bearer without a number")?;
-                let id = BearerId(u64::from_be_bytes(number));
-                let command = bearer_record::read(id, version, octets, &self.node.reader());
-                let done = match command {
-                    Ok(command) => {
-                        commands.push(command);
-                        match commands.len() < AT_ONCE {
-                            true => Ok(()),
-                            false => {
-                                let taken = self.take_again(&commands);
-                                commands.clear();
-                                taken
-                            }
-                        }
-                    }
-                    Err(wrong) => Err(BuildError::Kept { id, reason: wrong.to_string() }),
-                };
-                count += 1;
-                done.map_err(|error| {
-                    refused = Some(error);
-                    String::new()
-                })
-            });
-            if let Some(refused) = refused {
-                return Err(refused);
-            }
-            read?;
-            self.take_again(&commands)?;
-        }
-        Ok(count)
-    }
-
-    /// Gives bearers to the workers, which stand still.
-    fn take_again(&mut self, commands: &[BearerCommand]) -> Result<(), BuildError> {
-        let mut staged =
-            self.node.stage(commands, &[]).map_err(|BearerError { id, wrong, .. }| {
-                BuildError::Kept { id, reason: wrong.to_string() }
-            })?;
-        for (worker, changes) in self.workers.iter_mut().zip(&mut staged.changes) {
-            worker.begin_with(changes);
         }
         Ok(())
     }

@@ -8,10 +8,12 @@ use weft_node_config::FunctionPlan;
 use weft_state::{Records, StateError, Store};
 
 use super::Restoration;
-use super::follow::Record;
 use crate::agent::state::{CONTEXTS, checkpoints, names};
 use crate::bearer::session::SessionId;
 use crate::subscribers::Whose;
+
+/// Version and octets of a record that is there; none of one that goes.
+pub(super) type Record<'a> = Option<(u8, &'a [u8])>;
 
 /// Of which functions contexts are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

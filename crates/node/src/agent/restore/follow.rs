@@ -9,7 +9,7 @@ use std::sync::Arc;
 use weft_dataplane::command::UserChange;
 use weft_state::{Change, Records, StateError, Store};
 
-use super::contexts::{Contexts, Wanted};
+use super::contexts::{Contexts, Record, Wanted};
 use super::{Restoration, UNREAD, tell_lost};
 use crate::agent::state::{BEARERS, COMPOSITIONS, CONTEXTS, DEDICATED, NOTES, SESSIONS};
 use crate::bearer::session::{Kept, KeptSession, SessionError, SessionId, StagedSessions};
@@ -26,9 +26,6 @@ pub(crate) struct Followed {
     notes: BTreeMap<Vec<u8>, Vec<u8>>,
     contexts: Contexts,
 }
-
-/// Version and octets of a record that is there; none of one that goes.
-pub(super) type Record<'a> = Option<(u8, &'a [u8])>;
 
 /// A session that is to be made, with the `users` entry that it is like.
 type Coming = (SessionId, (Arc<str>, KeptSession));
@@ -158,7 +155,7 @@ impl Restoration<'_> {
             go.into_iter().flatten().map(|id| BearerCommand::Remove { id }).collect();
         let mut dedicated = Vec::new();
         for (id, (version, octets)) in come {
-            let command = bearer_record::read(id, version, &octets, &self.node.reader());
+            let command = bearer_record::read(id, version, &octets, blueprint);
             let command =
                 command.map_err(|wrong| BuildError::Kept { id, reason: wrong.to_string() })?;
             match &command {
