@@ -139,6 +139,20 @@ taken_over() {
     equal bearers "$(WEFT_SOCKET=$work/$1.sock "$WEFT" show state --json | jq .restoredBearers)" "$bearers"
 }
 
+# lets_add FILE: adds bearers. The active node refuses them while it hears neither controller nor
+# standby, as on a machine where these had no processor for as long as a lease.
+lets_add() {
+    local answer try
+    for try in $(seq 60); do
+        answer=$("$WEFT" ctl bearer add --file "$1" 2>&1)
+        grep -q 'added' <<<"$answer" && return
+        grep -q 'neither controller nor standby is heard' <<<"$answer" || break
+        sleep 1
+    done
+    echo "try $try: $answer"
+    return 1
+}
+
 # many: bearers that only have to be there.
 many() {
     /usr/bin/python3 - "$MORE" >"$work/many.yaml" <<'PY'
@@ -151,7 +165,7 @@ PY
     split -l 20000 --additional-suffix=.yaml "$work/many.yaml" "$work/many-"
     local part
     for part in "$work"/many-*.yaml; do
-        says 'added' "$WEFT" ctl bearer add --file "$part" || return 1
+        lets_add "$part" || return 1
     done
     bearers=$((bearers + MORE))
 }

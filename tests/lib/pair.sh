@@ -99,7 +99,7 @@ may_take_over() {
 }
 
 # is_built NAME: it has all users as a node that carries packets has them.
-is_built() { grep -q 'the node stands by with all users' "$work/$1.log"; }
+is_built() { pairs | jq -e ".[0].standby == \"$1\" and .[0].built"; }
 
 stands_by() {
     wait_until 30 may_take_over "$1" && wait_until 60 is_built "$1" && return

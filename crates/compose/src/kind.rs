@@ -43,7 +43,20 @@ impl Kind {
             settings_schema: || schemars::schema_for!(F::Settings),
             settings: |value| {
                 let typed = Arc::new(read::<F::Settings>(value)?);
-                Ok(Settings { typed, written: Written::Read(Arc::new(value.clone())) })
+                Ok(Settings { typed, written: Written::Read(value.to_string().into()) })
+            },
+            settings_of_text: |text| {
+                let typed = match serde_json::from_str::<F::Settings>(text) {
+                    Ok(typed) => typed,
+                    // Nothing at all, or what is wrong with a path.
+                    Err(_) => {
+                        let value = serde_json::from_str::<Value>(text);
+                        let value =
+                            value.map_err(|error| ConfigError::at("", error.to_string()))?;
+                        read::<F::Settings>(&value)?
+                    }
+                };
+                Ok(Settings { typed: Arc::new(typed), written: Written::Read(text.into()) })
             },
             make,
         }

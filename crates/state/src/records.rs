@@ -16,6 +16,22 @@ pub trait Records {
     /// # Errors
     /// [`StateError::Damaged`] with that reason, or what else is wrong.
     fn each_of(&self, kind: Kind, each: &mut EachRecord<'_>) -> Result<(), StateError>;
+
+    /// The same of those whose keys begin with `prefix`.
+    ///
+    /// # Errors
+    /// As [`each_of`](Self::each_of).
+    fn each_beginning(
+        &self,
+        kind: Kind,
+        prefix: &[u8],
+        each: &mut EachRecord<'_>,
+    ) -> Result<(), StateError> {
+        self.each_of(kind, &mut |key, version, record| match key.starts_with(prefix) {
+            true => each(key, version, record),
+            false => Ok(()),
+        })
+    }
 }
 
 /// A store of records: a file ([`Store`](crate::Store)), or a cluster that several processes reach.

@@ -97,10 +97,25 @@ impl Snapshot {
 
 impl Records for Snapshot {
     fn each_of(&self, kind: Kind, each: &mut EachRecord<'_>) -> Result<(), StateError> {
-        let (first, end) = (full_key(kind, &[]), (kind.0 + 1).to_be_bytes());
+        self.each_beginning(kind, &[], each)
+    }
+
+    fn each_beginning(
+        &self,
+        kind: Kind,
+        prefix: &[u8],
+        each: &mut EachRecord<'_>,
+    ) -> Result<(), StateError> {
+        let first = full_key(kind, prefix);
+        // The first key behind all that begin so. A kind is no last one.
+        let mut end = first.clone();
+        while end.pop_if(|octet| *octet == u8::MAX).is_some() {}
+        if let Some(octet) = end.last_mut() {
+            *octet += 1;
+        }
         self.each_within(&first, &end, &mut |key, value| {
             let (version, record) = value.split_first().ok_or("a record without a version")?;
-            each(&key[first.len()..], *version, record)
+            each(&key[size_of::<Kind>()..], *version, record)
         })
     }
 }

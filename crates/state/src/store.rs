@@ -87,6 +87,15 @@ impl Records for Store {
     fn each_of(&self, kind: Kind, each: &mut EachRecord<'_>) -> Result<(), StateError> {
         self.each(kind, each)
     }
+
+    fn each_beginning(
+        &self,
+        kind: Kind,
+        prefix: &[u8],
+        each: &mut EachRecord<'_>,
+    ) -> Result<(), StateError> {
+        self.snapshot()?.each_beginning(kind, prefix, each)
+    }
 }
 
 impl fmt::Debug for Store {

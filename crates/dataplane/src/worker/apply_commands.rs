@@ -157,9 +157,9 @@ impl Worker {
     }
 
     /// What a function exports of a context, once no packet comes any more.
-    pub fn end_with_context(&mut self, function: u16, slot: u32) -> Vec<u8> {
+    pub fn end_with_context(&self, function: u16, slot: u32) -> Vec<u8> {
         let (now, mut octets) = (self.clock.now(), Vec::new());
-        if let Some(function) = self.element.functions_mut().get_mut(usize::from(function)) {
+        if let Some(function) = self.element.plan().functions.get(usize::from(function)) {
             function.instance.export(slot, now, &mut octets);
         }
         octets

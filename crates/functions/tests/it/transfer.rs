@@ -123,6 +123,71 @@ proptest! {
     }
 }
 
+/// What functions keep beyond their node, of all functions.
+fn checkpointed() -> impl Iterator<Item = (&'static Kind, Example)> {
+    KINDS.iter().filter(|kind| kind.checkpointed).map(|kind| (kind, Example::of(kind)))
+}
+
+/// All contexts as they stand at the time 0 of a node.
+fn contexts(rig: &Rig, example: &Example) -> Vec<Vec<u8>> {
+    let rig = moved(rig, example, 0);
+    (0..CONTEXTS as u32).map(|slot| rig.export(slot)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Each function: its contexts are checkpointed, the node starts again with another clock,
+    /// imports them, and gives them the settings of the configuration.
+    #[test]
+    fn a_node_that_starts_again_has_what_was_checkpointed(
+        before in arrivals(),
+        clock in 0_u64..1 << 60,
+    ) {
+        for (kind, example) in checkpointed() {
+            let mut source = example.rig();
+            for arrival in &before {
+                send(&mut source, arrival);
+            }
+            let checkpoint = contexts(&source, &example);
+            let mut again = moved(&source, &example, clock);
+            drop(source);
+            example.settle(&mut again);
+            prop_assert_eq!(contexts(&again, &example), checkpoint, "{}", kind.name);
+        }
+    }
+
+    /// A node that stands by imports checkpoints over earlier ones, as they come.
+    #[test]
+    fn checkpoints_replace_earlier_ones_in_any_order(
+        first in arrivals(),
+        second in arrivals(),
+        order in vec(0..CONTEXTS as u32, 0..12),
+    ) {
+        for (kind, example) in checkpointed().filter(|(kind, _)| kind.rollback) {
+            let mut source = example.rig();
+            for arrival in &first {
+                send(&mut source, arrival);
+            }
+            let mut standing = moved(&source, &example, source.now);
+            for arrival in &second {
+                send(&mut source, arrival);
+            }
+            standing.now = source.now;
+            for slot in order.iter().copied().chain(0..CONTEXTS as u32) {
+                let octets = source.export(slot);
+                standing.instance.import(slot, standing.now, &octets).expect("a whole context");
+            }
+            prop_assert_eq!(
+                contexts(&standing, &example),
+                contexts(&source, &example),
+                "{}",
+                kind.name
+            );
+        }
+    }
+}
+
 #[test]
 fn bytes_of_another_version_are_refused() {
     for kind in KINDS {

@@ -37,11 +37,29 @@ impl Couple {
     }
 }
 
+/// What a node says that it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim {
+    /// By which it owns the users, or that it has heard of.
+    pub epoch: Epoch,
+    /// When it says so, by its clock.
+    pub stamp: u64,
+    /// What it is.
+    pub standing: Standing,
+    /// The standby has all records.
+    pub whole: bool,
+    /// It hears the other node.
+    pub hears: bool,
+    /// Of a standby: its node is built.
+    pub built: bool,
+}
+
 /// What a standby has said last.
 #[derive(Clone, Copy, Debug)]
 struct Heard {
     at: Instant,
     whole: bool,
+    built: bool,
 }
 
 /// What is known of a pair.
@@ -73,6 +91,19 @@ pub struct Answer {
     pub step: Option<StandbyStep>,
     /// The owner is told to leave, too.
     pub leave: bool,
+}
+
+/// What was heard of a pair lately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The owner was heard.
+    pub owner: bool,
+    /// The standby was heard.
+    pub standby: bool,
+    /// It has all records, and may take over.
+    pub whole: bool,
+    /// Its node is built, with all users.
+    pub built: bool,
 }
 
 /// Why an owner is not told to give the users to its standby.
@@ -112,14 +143,8 @@ impl Pair {
     }
 
     /// A node claims to be something.
-    pub fn claimed(
-        &mut self,
-        from: NodeId,
-        claim: (Epoch, u64, Standing, bool, bool),
-        lease: Duration,
-        now: Instant,
-    ) -> Answer {
-        let (epoch, stamp, standing, whole, hears) = claim;
+    pub fn claimed(&mut self, from: NodeId, claim: Claim, lease: Duration, now: Instant) -> Answer {
+        let Claim { epoch, stamp, standing, whole, hears, built } = claim;
         let before = self.record;
         let mut takes_over = false;
         if self.record.epoch == Epoch(0) {
@@ -140,7 +165,7 @@ impl Pair {
                 self.record.whole = whole;
             }
         } else {
-            self.standby = Some(Heard { at: now, whole });
+            self.standby = Some(Heard { at: now, whole, built });
             if self.takes_over(whole, hears, now) {
                 takes_over = true;
                 let epoch = Epoch(self.record.epoch.0 + 1);
@@ -171,7 +196,7 @@ impl Pair {
         (lately, patience): (Duration, Duration),
         now: Instant,
     ) -> Result<(), NotSwitched> {
-        let (owner_heard, _, whole) = self.heard(lately, now);
+        let Seen { owner: owner_heard, whole, .. } = self.heard(lately, now);
         match (self.record.owner == from, owner_heard, whole) {
             (false, ..) => Err(NotSwitched::NotOwner),
             (_, false, _) => Err(NotSwitched::NotHeard),
@@ -205,14 +230,17 @@ impl Pair {
         false
     }
 
-    /// Whether the owner, and the standby, were heard within a time; and whether the standby
-    /// has all records.
-    pub fn heard(&self, within: Duration, now: Instant) -> (bool, bool, bool) {
+    /// What was heard within a time.
+    pub fn heard(&self, within: Duration, now: Instant) -> Seen {
         let is_recent = |at: Instant| now.saturating_duration_since(at) <= within;
         let standby = self.standby.filter(|heard| is_recent(heard.at));
         let has_all = self.record.whole && standby.is_some_and(|heard| heard.whole);
-        let hears = standby.is_some();
-        (self.owner.is_some_and(is_recent) && !self.has_left, hears, has_all)
+        Seen {
+            owner: self.owner.is_some_and(is_recent) && !self.has_left,
+            standby: standby.is_some(),
+            whole: has_all,
+            built: standby.is_some_and(|heard| heard.built),
+        }
     }
 }
 
@@ -251,7 +279,9 @@ mod tests {
             whole: bool,
             hears: bool,
         ) -> Answer {
-            self.0.claimed(from, (Epoch(epoch), 7, standing, whole, hears), LEASE, self.1)
+            let (epoch, stamp, built) = (Epoch(epoch), 7, whole);
+            let claim = Claim { epoch, stamp, standing, whole, hears, built };
+            self.0.claimed(from, claim, LEASE, self.1)
         }
 
         fn owns(&mut self, from: NodeId, epoch: u64, whole: bool) -> Answer {
@@ -352,6 +382,19 @@ mod tests {
         assert_eq!(switch(&mut scene, B), Ok(()));
         scene.later(5001);
         assert!(!scene.owns(B, 5, true).leave);
+    }
+
+    #[test]
+    fn whether_the_standby_is_built_is_known_as_long_as_it_is_heard() {
+        let mut scene = Scene::new(Some(PairRecord { owner: A, epoch: Epoch(4), whole: true }));
+        let seen = |scene: &Scene| scene.0.heard(2 * LEASE, scene.1);
+        scene.stands(B, 4, true, true);
+        let all = Seen { owner: false, standby: true, whole: true, built: true };
+        assert_eq!(seen(&scene), all);
+        scene.later(1001);
+        assert_eq!(seen(&scene), Seen { standby: false, whole: false, built: false, ..all });
+        scene.stands(B, 4, false, true);
+        assert_eq!(seen(&scene), Seen { whole: false, built: false, ..all });
     }
 
     #[test]

@@ -28,13 +28,15 @@ pub(crate) struct Follow {
     /// How often all records were asked for.
     asked: u64,
     told: Vec<Told>,
+    /// The node is built with what it was given.
+    is_built: bool,
 }
 
 impl Follow {
     /// A node that lets changes of `bound` octets wait has nothing yet.
     pub fn new(bound: usize) -> Follow {
         let (standing, untaken) = (Standing::Nothing, Arc::default());
-        Follow { standing, untaken, bound, asked: 0, told: Vec::new() }
+        Follow { standing, untaken, bound, asked: 0, told: Vec::new(), is_built: false }
     }
 
     /// The store of `writer` has all records: asks for them, where the node has nothing and has
@@ -100,8 +102,19 @@ impl Follow {
             self.told.push(Told::Anew);
         }
         self.standing = Standing::Nothing;
+        self.is_built = false;
         // A copy that is on its way is too old.
         self.asked += 1;
+    }
+
+    /// The node is built with what it was given, or is not any more.
+    pub fn built(&mut self, is_built: bool) {
+        self.is_built = is_built && matches!(self.standing, Standing::Level);
+    }
+
+    /// Whether it is.
+    pub fn is_built(&self) -> bool {
+        self.is_built
     }
 
     /// What the node is to be told.

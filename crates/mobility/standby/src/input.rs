@@ -22,6 +22,8 @@ pub(crate) enum Input {
     All(u64, Result<Snapshot, StateError>),
     /// The node cannot go on with what it was given.
     Anew,
+    /// The node is built with what it was given, or is not any more.
+    Built(bool),
     /// The node has stopped: called when the standby has all, or could not have it in time.
     Leave(Instant, Sender<bool>),
     Stop,

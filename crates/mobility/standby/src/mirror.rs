@@ -100,6 +100,7 @@ impl Mirror {
             standing: Standing::Stands,
             whole: self.is_whole(),
             hears: self.hears(now),
+            built: self.follow.is_built(),
         }
     }
 
@@ -282,6 +283,7 @@ impl Mirror {
             copies: self.copies,
             pieces: self.pieces,
             refused: self.refused,
+            built: self.follow.is_built(),
             ..PairView::default()
         }
     }

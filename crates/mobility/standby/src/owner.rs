@@ -113,6 +113,7 @@ impl Owner {
             standing: Standing::Owns,
             whole: matches!(self.follow, Follow::Joins | Follow::Whole),
             hears: self.hears(now),
+            built: false,
         };
         (claim, self.peer.map(|_| self.alive(now, false)))
     }
@@ -266,6 +267,7 @@ impl Owner {
     pub fn view(&self, now: u64) -> PairView {
         let (waiting, answers) = self.feed.waiting();
         PairView {
+            built: false,
             role: Role::Active,
             epoch: self.epoch.0,
             peer: self.peer.map_or(0, |peer| peer.0),

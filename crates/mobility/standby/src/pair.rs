@@ -113,6 +113,12 @@ impl Pair {
         let _ = self.inputs.send(Input::Anew);
     }
 
+    /// The node is built with the records that it was told of, or is not any more: the controller
+    /// is to know.
+    pub fn built(&self, is_built: bool) {
+        let _ = self.inputs.send(Input::Built(is_built));
+    }
+
     /// What it is at the moment, for any thread to ask.
     pub fn view(&self) -> impl Fn() -> PairView + Send + Sync + use<> {
         let view = self.view.clone();
@@ -230,6 +236,7 @@ impl Work {
                 self.attend();
             }
             (Input::NotDurable | Input::Anew, Part::Mirror(mirror)) => mirror.follow.anew(),
+            (Input::Built(is_built), Part::Mirror(mirror)) => mirror.follow.built(is_built),
             (Input::All(asked, copy), Part::Mirror(mirror)) => mirror.follow.all(asked, copy),
             _ => {}
         }
@@ -416,9 +423,15 @@ impl Work {
             if let Some(peer) = peer {
                 self.send(peer, alive);
             }
-            let standing = Standing::Leaves;
-            let claim =
-                StandbyStep::Claim { epoch, stamp: now, standing, whole: has_all, hears: false };
+            let (standing, whole) = (Standing::Leaves, has_all);
+            let claim = StandbyStep::Claim {
+                epoch,
+                stamp: now,
+                standing,
+                whole,
+                hears: false,
+                built: false,
+            };
             self.send(NodeId::CONTROLLER, claim);
         }
         thread::sleep(LAST);

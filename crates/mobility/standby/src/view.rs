@@ -25,6 +25,8 @@ pub struct PairView {
     pub hears: bool,
     /// The standby has all records, and answers wait for it.
     pub whole: bool,
+    /// Of a standby: its node is built, with all users.
+    pub built: bool,
     /// The lease of the owner, in nanoseconds.
     pub lease: u64,
     /// For how long the standby has not had all that is durable here, in nanoseconds.

@@ -1,34 +1,29 @@
 //! A node that starts again: everything that its last life has kept is there before the first
 //! packet.
 
+mod bearers;
+mod contexts;
 pub(crate) mod follow;
 mod sessions;
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use weft_dataplane::worker::Worker;
 use weft_function::Scope;
-use weft_state::{Change, Records, StateError, Store};
+use weft_state::{Change, StateError, Store};
 
+use self::contexts::{Contexts, Wanted};
 pub(crate) use self::follow::Followed;
 use self::sessions::UNREAD;
 pub(super) use self::sessions::tell_lost;
 use super::provisioning::Provisioning;
-use super::state::checkpoints::{self, record};
-use super::state::{
-    BEARERS, CONTEXTS, CRASHES, DEDICATED, Keeping, LIFE, NODE, Restored, life, names,
-};
-use crate::bearer::record as bearer_record;
-use crate::bearer::{BearerCommand, BearerError, BearerId};
+use super::state::checkpoints::record;
+use super::state::{CRASHES, Keeping, LIFE, NODE, Restored, life};
 use crate::error::BuildError;
 use crate::subscribers::Whose;
 
 /// The age of checkpoints where there are none.
 const NEVER: u64 = u64::MAX;
-
-/// Bearers that are put into the books at once.
-const AT_ONCE: usize = 4096;
 
 /// How a node's last life went.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +49,10 @@ impl Restoration<'_> {
         let bearers = self.restore_bearers(&store)?;
         let (sessions, lost) = self.restore_sessions(&store)?;
         tell_lost(&lost);
-        self.go_on((store, keeping), Restored { bearers, sessions, contexts: 0 }, begun)
+        let mut contexts = Contexts::default();
+        self.restore_contexts(&store, Wanted::All, &mut contexts)?;
+        let contexts = contexts.finish();
+        self.go_on((store, keeping), Restored { bearers, sessions, contexts }, begun)
     }
 
     /// Goes on with `store` as a node that has followed its records: they are of the life of the
@@ -69,21 +67,19 @@ impl Restoration<'_> {
         followed: Followed,
     ) -> Result<(), BuildError> {
         let begun = Instant::now();
-        let sessions = self.end_following(followed);
+        let (sessions, contexts) = self.end_following(followed, &store)?;
         let bearers = self.node.subscribers.bearers.count() as u64;
-        self.go_on((store, keeping), Restored { bearers, sessions, contexts: 0 }, begun)
+        self.go_on((store, keeping), Restored { bearers, sessions, contexts }, begun)
     }
 
-    /// Users, bearers and sessions are there: takes contexts, and keeps what changes from now
-    /// on.
+    /// Users, bearers, sessions and contexts are there: keeps what changes from now on.
     fn go_on(
         &mut self,
         (mut store, keeping): (Store, Keeping),
-        mut restored: Restored,
+        restored: Restored,
         begun: Instant,
     ) -> Result<(), BuildError> {
         let life_before = read_life(&store)?;
-        restored.contexts = self.restore_contexts(&store)?;
         self.go_on_with_sessions(&store)?;
         let crashes = match life_before {
             Some(life) if !life.stopped => read_crashes(&store)?.saturating_add(1),
@@ -112,109 +108,6 @@ impl Restoration<'_> {
             tracing::info!(bearers, sessions, contexts, seconds, "the node goes on: {lost}");
         }
         Ok(())
-    }
-
-    pub(super) fn restore_bearers(&mut self, records: &dyn Records) -> Result<u64, BuildError> {
-        let mut count = 0;
-        for kind in [BEARERS, DEDICATED] {
-            let mut commands = Vec::with_capacity(AT_ONCE);
-            let mut refused = None;
-            let read = records.each_of(kind, &mut |key, version, octets| {
-                let number = key.try_into().map_err(|_| "a bearer without a number")?;
-                let id = BearerId(u64::from_be_bytes(number));
-                let command = bearer_record::read(id, version, octets, &self.node.reader());
-                let done = match command {
-                    Ok(command) => {
-                        commands.push(command);
-                        match commands.len() < AT_ONCE {
-                            true => Ok(()),
-                            false => {
-                                let taken = self.take_again(&commands);
-                                commands.clear();
-                                taken
-                            }
-                        }
-                    }
-                    Err(wrong) => Err(BuildError::Kept { id, reason: wrong.to_string() }),
-                };
-                count += 1;
-                done.map_err(|error| {
-                    refused = Some(error);
-                    String::new()
-                })
-            });
-            if let Some(refused) = refused {
-                return Err(refused);
-            }
-            read?;
-            self.take_again(&commands)?;
-        }
-        Ok(count)
-    }
-
-    /// Gives bearers to the workers, which stand still.
-    fn take_again(&mut self, commands: &[BearerCommand]) -> Result<(), BuildError> {
-        let mut staged =
-            self.node.stage(commands, &[]).map_err(|BearerError { id, wrong, .. }| {
-                BuildError::Kept { id, reason: wrong.to_string() }
-            })?;
-        for (worker, changes) in self.workers.iter_mut().zip(&mut staged.changes) {
-            worker.begin_with(changes);
-        }
-        Ok(())
-    }
-
-    /// Gives functions the contexts that they had. Those of functions and users that the
-    /// configuration does not have any more, or that are elsewhere, are left out.
-    fn restore_contexts(&mut self, store: &Store) -> Result<u64, BuildError> {
-        let mut count = 0;
-        let mut refused: BTreeMap<String, (u64, String)> = BTreeMap::new();
-        store.each(CONTEXTS, |key, version, octets| {
-            let (function, whose) = names::read(key).ok_or("a context without an owner")?;
-            let functions = self.node.blueprint.functions.iter();
-            let at = functions.clone().position(|plan| plan.name == function);
-            let Some((at, plan)) = at.zip(functions.clone().find(|plan| plan.name == function))
-            else {
-                return Ok(());
-            };
-            let (length, rest) = octets.split_first().ok_or("a context without a function")?;
-            let split = rest.split_at_checked((*length).into());
-            let (kind, octets) = split.ok_or("a context without a function")?;
-            let scope = self.node.trials.instance(at).scope();
-            let is_known = plan.kind.name.as_bytes() == kind
-                && plan.kind.checkpointed
-                && plan.composition.is_at_hand();
-            let Some(slot) = self.node.subscribers.context_slot(scope, &whose).filter(|_| is_known)
-            else {
-                return Ok(());
-            };
-            let taken = match version {
-                1..=checkpoints::VERSION => {
-                    let worker = &mut self.workers[self.node.workers.owner(slot)];
-                    let taken = worker.begin_with_context(at as u16, slot, octets);
-                    taken.map_err(|error| error.to_string())
-                }
-                _ => Err(format!("version {version}, of a newer release")),
-            };
-            match taken {
-                Ok(()) => count += 1,
-                Err(why) => refused.entry(plan.name.clone()).or_insert((0, why)).0 += 1,
-            }
-            Ok(())
-        })?;
-        // Contexts have settings in them; those of the configuration hold.
-        for (number, plan) in self.node.blueprint.functions.iter().enumerate() {
-            if plan.kind.checkpointed && plan.composition.is_at_hand() {
-                for configure in self.node.subscribers.settings_of(number) {
-                    self.workers[self.node.workers.owner(configure.slot)]
-                        .begin_with_settings(&configure);
-                }
-            }
-        }
-        for (function, (contexts, why)) in refused {
-            tracing::warn!(function, contexts, why, "contexts were not taken and begin anew");
-        }
-        Ok(count)
     }
 
     /// Keeps all contexts as they stand, and that the node was stopped. No packet comes any

@@ -23,10 +23,11 @@ use weft_function::{ContextError, Fields};
 use weft_node_config::{Blueprint, UserKey};
 use weft_wire::gtpu::Qfi;
 
+use super::change::refused;
 use super::entry::{BearerRole, Entry};
 use super::{
-    Action, BearerCommand, BearerId, BearerSettings, DefaultBearer, Detection, Reader, Selector,
-    User,
+    Action, BearerCommand, BearerId, BearerSettings, DefaultBearer, Detection, Selector, Settings,
+    User, Wrong,
 };
 
 /// The version that is written. All up to it are read.
@@ -95,7 +96,7 @@ pub(crate) fn write(entry: &Entry, blueprint: &Blueprint) -> Vec<u8> {
     for setting in given {
         put(blueprint.functions[usize::from(setting.function)].name.as_bytes(), &mut out);
         out.extend(setting.nth.to_le_bytes());
-        put(&serde_json::to_vec(&*setting.settings.written()).unwrap_or_default(), &mut out);
+        put(setting.settings.text().as_bytes(), &mut out);
     }
     out
 }
@@ -105,7 +106,8 @@ pub(crate) fn is_dedicated(entry: &Entry) -> bool {
     matches!(entry.place, BearerRole::Dedicated { .. })
 }
 
-/// The command that adds the bearer of a record again.
+/// The command that adds the bearer of a record again. Whether its tunnels begin at the node is
+/// not [checked](super::Reader::check) here, so that any thread may read records.
 ///
 /// # Errors
 /// What is wrong with the record, or why the configuration cannot have the bearer.
@@ -113,12 +115,12 @@ pub(crate) fn read(
     id: BearerId,
     version: u8,
     record: &[u8],
-    reader: &Reader<'_>,
+    blueprint: &Blueprint,
 ) -> Result<BearerCommand, Unreadable> {
     if !(1..=VERSION).contains(&version) {
         return Err(Unreadable(format!("a record of version {version}, of a newer release")));
     }
-    let mut fields = Record { fields: Fields::new(record), blueprint: reader.blueprint };
+    let mut fields = Record { fields: Fields::new(record), blueprint };
     let action = fields.fields.u8()?;
     let action = *ACTIONS.get(usize::from(action)).ok_or(ContextError::Damaged)?;
     let detection = match fields.fields.u8()? {
@@ -130,13 +132,18 @@ pub(crate) fn read(
     let mut settings = Vec::with_capacity(count.into());
     for _ in 0..count {
         let (function, nth) = (fields.text()?, fields.fields.u32()?);
-        let written = fields.json()?;
-        let read = reader.settings(&function, &written);
+        let read = settings_of(blueprint, &function, fields.str()?);
         let read = read.map_err(|wrong| Unreadable(wrong.to_string()))?;
         settings.push(BearerSettings { function, settings: read, nth });
     }
     fields.fields.end()?;
     Ok(BearerCommand::Add { id, detection, action, settings })
+}
+
+fn settings_of(blueprint: &Blueprint, function: &str, text: &str) -> Result<Settings, Wrong> {
+    let plan = blueprint.functions.iter().find(|plan| plan.name == function);
+    let plan = plan.ok_or_else(|| Wrong::NoFunction(function.to_owned()))?;
+    plan.kind.settings_of_text(text).map_err(|error| refused(function, &error))
 }
 
 fn put(octets: &[u8], out: &mut Vec<u8>) {
@@ -293,8 +300,7 @@ impl Record<'_> {
     }
 
     fn text(&mut self) -> Result<String, ContextError> {
-        let octets = self.octets()?;
-        std::str::from_utf8(octets).map(str::to_owned).map_err(|_| ContextError::Damaged)
+        self.str().map(str::to_owned)
     }
 
     fn json(&mut self) -> Result<serde_json::Value, Unreadable> {
@@ -303,6 +309,10 @@ impl Record<'_> {
 }
 
 impl<'a> Record<'a> {
+    fn str(&mut self) -> Result<&'a str, ContextError> {
+        std::str::from_utf8(self.octets()?).map_err(|_| ContextError::Damaged)
+    }
+
     fn octets(&mut self) -> Result<&'a [u8], ContextError> {
         let length = self.fields.u16()?;
         self.fields.take(length.into())

@@ -55,6 +55,20 @@ impl Subscribers {
         users.chain(self.sessions.settings_of(function))
     }
 
+    /// Settings of a bearer or session that a command has added, for the function of that number.
+    pub fn settings_at(&self, function: usize, whose: &Whose) -> Option<Configure> {
+        match whose {
+            Whose::Added(id) => {
+                let entry = self.bearers.entries.get(id)?;
+                let mut settings = entry.settings.iter();
+                let one = settings.find(|one| usize::from(one.function) == function)?;
+                Some(one.configure(entry.slot))
+            }
+            Whose::Session(id) => self.sessions.settings_at(function, *id),
+            Whose::User(_) | Whose::Dedicated { .. } | Whose::Group(_) => None,
+        }
+    }
+
     /// Whose contexts a function of that scope has.
     pub fn with_contexts(&self, scope: Scope) -> Vec<Whose> {
         let mut names = self.users.named(scope);

@@ -36,14 +36,36 @@ impl Reader<'_> {
         let number = number.ok_or_else(|| Wrong::NoFunction(function.to_owned()))?;
         let kind = self.blueprint.functions[number].kind;
         let settings = kind.settings(written).map_err(|error| refused(function, &error))?;
-        for end in self.trials.instance(number).tunnels(&settings, 0) {
+        self.check_tunnels(function, number, &settings)?;
+        Ok(settings)
+    }
+
+    /// Whether tunnels of a command that a record says begin at the node.
+    ///
+    /// # Errors
+    /// [`Wrong`].
+    pub fn check(&self, command: &BearerCommand) -> Result<(), Wrong> {
+        let BearerCommand::Add { settings, .. } = command else { return Ok(()) };
+        settings.iter().try_for_each(|one| match self.trials.number(&one.function) {
+            Some(number) => self.check_tunnels(&one.function, number, &one.settings),
+            None => Err(Wrong::NoFunction(one.function.clone())),
+        })
+    }
+
+    fn check_tunnels(
+        &self,
+        function: &str,
+        number: usize,
+        settings: &Settings,
+    ) -> Result<(), Wrong> {
+        for end in self.trials.instance(number).tunnels(settings, 0) {
             let addresses = || self.blueprint.ports.iter().flat_map(|port| &port.addresses);
             if addresses().next().is_some() && addresses().all(|one| one.0 != end.local) {
                 let what = format!("{function}: no port has the address {}", end.local);
                 return Err(Wrong::Written(what));
             }
         }
-        Ok(settings)
+        Ok(())
     }
 
     /// A command as it is written.
@@ -184,7 +206,7 @@ impl Bearers {
         let (mut functions, mut nth) = (BTreeMap::new(), BTreeMap::new());
         for setting in entry.settings.iter().filter(|one| one.is_given) {
             let name = &blueprint.functions[usize::from(setting.function)].name;
-            functions.insert(name.clone(), (*setting.settings.written()).clone());
+            functions.insert(name.clone(), setting.settings.written());
             if setting.nth > 0 {
                 nth.insert(name.clone(), setting.nth);
             }

@@ -20,11 +20,15 @@ use crate::common::{Rig, blueprint, eal};
 use crate::kept_sessions;
 use crate::sessions::{downlink, establish, read, uplink, usual};
 
-/// A node that has PFCP sessions, and bearers by commands.
+/// A node that has PFCP sessions, and bearers by commands, all of whose packets are counted.
 fn yaml() -> String {
     let users = "  - {name: session, count: 0}\n";
     let with_like = [users, "  - {name: like, match: {ipv4: 10.45.9.9}}\n"].concat();
-    kept_sessions::yaml().replace(users, &with_like)
+    let counted = kept_sessions::yaml()
+        .replace("  detect: {", "  all: {function: tally, config: {scope: bearer}}\n  detect: {")
+        .replace("from access -> detect", "from access -> all")
+        .replace("from core -> detect", "from core -> all\n  from all -> detect");
+    counted.replace(users, &with_like)
 }
 
 fn opened(folder: &Path) -> Store {
@@ -58,8 +62,12 @@ impl Active {
         copy
     }
 
-    /// Waits until all is durable; what was written since the last call, by transactions.
+    /// Waits until all is durable, with all contexts; what was written since the last call, by
+    /// transactions.
     fn written(&mut self, keep: Vec<Keep>) -> Vec<Vec<Change>> {
+        for _ in 0..4 {
+            self.rig.advance(20_000_000);
+        }
         let (told, tells) = channel();
         self.rig.node.agent().keep(keep, Box::new(move |outcome| told.send(outcome).unwrap()));
         self.rig.settle();
@@ -106,9 +114,35 @@ fn carries(rig: &mut Rig, n: u8) -> (bool, bool) {
     (up, down)
 }
 
+/// What functions have of bearers and sessions: as octets, but for the time, where these have no
+/// other times; and as an operator sees it.
+fn contexts(rig: &mut Rig) -> Vec<(String, Vec<u8>)> {
+    let agent = rig.node.agent();
+    let all = agent.blueprint().functions.iter().position(|plan| plan.name == "all").unwrap();
+    let bearers = agent.bearers(BearerId(0), 1000);
+    let bearers = bearers.iter().map(|view| (view.id.to_string(), view.slot));
+    let mut slots: Vec<_> = bearers.collect();
+    let mut contexts = Vec::new();
+    for n in 1..8 {
+        let name = SessionId(n).user_name();
+        let Some((view, answer)) = rig.node.agent().contexts_of(&name) else { continue };
+        rig.settle();
+        contexts.push((name.clone(), format!("{:?}", answer.recv().unwrap()).into_bytes()));
+        slots.push((name, view.slot));
+    }
+    let worker = &mut rig.node.workers()[0];
+    contexts.extend(slots.into_iter().map(|(name, slot)| {
+        let mut octets = worker.end_with_context(all as u16, slot);
+        octets.drain(2..10);
+        (name, octets)
+    }));
+    contexts
+}
+
 /// A node that has followed has what one has that starts with the same records.
 fn are_alike(followed: &mut Rig, restored: &mut Rig) {
     assert_eq!(bearers(followed), bearers(restored));
+    assert_eq!(contexts(followed), contexts(restored));
     assert_eq!(followed.node.agent().kept(), restored.node.agent().kept());
     let sessions = |rig: &mut Rig| {
         let view = rig.node.agent().state_view().expect("it keeps things");
@@ -209,6 +243,34 @@ proptest! {
         let mut restored = Rig::restored(&yaml(), of_restored).unwrap();
         are_alike(&mut followed, &mut restored);
     }
+}
+
+/// Contexts come while the node stands by, go along with what changes, and begin anew with what
+/// goes and comes back.
+#[test]
+fn contexts_are_there_before_the_node_owns_the_users() {
+    let mut active = Active::start();
+    let (left, mut changes) = (active.left(), Vec::new());
+    let steps = [
+        json!([user(1, 1), user(2, 2), user(3, 3)]),
+        json!([{"change": {"id": 1, "action": "drop"}}]),
+        json!([{"remove": 2}, user(2, 2)]),
+        json!([{"change": {"id": 1, "action": "forward"}}]),
+    ];
+    for commands in steps {
+        assert!(active.commands(commands));
+        (1..4).for_each(|n| {
+            carries(&mut active.rig, n);
+        });
+        changes.extend(active.written(Vec::new()));
+    }
+    let (base, now) = (opened(left.path()), contexts(&mut active.rig));
+    let has_counted: Vec<_> = now.iter().map(|(_, octets)| octets[2]).collect();
+    assert_eq!(has_counted, [2, 2, 4], "packets to 1 are dropped for a time");
+    // The node's own store has no contexts: those that it has come from the changes.
+    let empty = tempfile::tempdir().unwrap();
+    let mut followed = Rig::stood_by(&yaml(), &base, &changes, opened(empty.path())).unwrap();
+    assert_eq!(contexts(&mut followed), now);
 }
 
 /// What comes in while the node stands by is not its to carry, and it tells peers nothing.

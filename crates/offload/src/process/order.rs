@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 
-use serde_json::Value;
 use weft_compose::Settings;
 use weft_dataplane::offload::ContextOrders;
 use weft_function::ContextError;
@@ -35,8 +34,8 @@ pub enum Change {
     Configure {
         /// Which user, from 0.
         nth: u32,
-        /// The settings, as they were written.
-        settings: Arc<Value>,
+        /// The settings, as they were written (JSON).
+        settings: Arc<str>,
     },
     /// It starts afresh.
     Release,
@@ -78,7 +77,7 @@ impl ProcessOrders {
 
 impl ContextOrders for ProcessOrders {
     fn configure(&self, slot: u32, settings: &Settings, nth: u32) {
-        self.order(slot, Change::Configure { nth, settings: settings.written().clone() });
+        self.order(slot, Change::Configure { nth, settings: settings.text() });
     }
 
     fn release(&self, slot: u32) {

@@ -76,12 +76,17 @@ impl Example {
     /// An instance; slot 1 has the settings.
     pub fn rig(&self) -> Rig {
         let mut rig = Rig::new(&self.kind, self.config.clone()).expect("the example works");
+        self.settle(&mut rig);
+        rig
+    }
+
+    /// Gives the context at slot 1 the settings.
+    pub fn settle(&self, rig: &mut Rig) {
         if let Some(settings) = &self.settings {
             // Some settings are for one user only: those with a key.
             if rig.configure(1, settings.clone(), 3, 8).is_err() {
                 rig.configure(1, settings.clone(), 0, 1).expect("the settings work");
             }
         }
-        rig
     }
 }

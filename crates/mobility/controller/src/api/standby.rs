@@ -42,6 +42,6 @@ pub async fn switch_over(
 }
 
 fn shown(view: PairView) -> Pair {
-    let PairView { owner, standby, epoch, owner_heard, standby_heard, whole } = view;
-    Pair { owner, standby, epoch, owner_heard, standby_heard, whole }
+    let PairView { owner, standby, epoch, owner_heard, standby_heard, whole, built } = view;
+    Pair { owner, standby, epoch, owner_heard, standby_heard, whole, built }
 }

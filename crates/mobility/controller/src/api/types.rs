@@ -103,6 +103,10 @@ pub struct Pair {
     pub standby_heard: bool,
     /// Whether the standby has all records and may take over.
     pub whole: bool,
+    /// Whether the standby's node is built, with all users: one that is not is built when it takes
+    /// over, and users wait for that.
+    #[serde(default)]
+    pub built: bool,
 }
 
 /// A user.

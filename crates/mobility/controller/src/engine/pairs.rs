@@ -9,7 +9,7 @@ use super::Engine;
 use super::events::Happening;
 use crate::config::Configuration;
 use crate::journal::{Entry, Recovered};
-use crate::pair::{Couple, NotSwitched, Pair};
+use crate::pair::{Claim, Couple, NotSwitched, Pair, Seen};
 
 /// What is not heard for so many leases is not heard lately: a node speaks more often.
 const LATELY: u32 = 2;
@@ -32,6 +32,8 @@ pub struct PairView {
     pub standby_heard: bool,
     /// The standby has all records and may take over.
     pub whole: bool,
+    /// The standby's node is built, with all users.
+    pub built: bool,
 }
 
 /// The pairs of the configuration, as they were durable.
@@ -46,12 +48,14 @@ pub(super) fn recovered(configuration: &Configuration, recovered: &Recovered) ->
 impl Engine {
     /// A node says something about its pair. The answer goes once what it says is durable.
     pub(super) fn claimed(&mut self, from: NodeId, life: Incarnation, step: &StandbyStep) {
-        let StandbyStep::Claim { epoch, stamp, standing, whole, hears } = *step else { return };
+        let StandbyStep::Claim { epoch, stamp, standing, whole, hears, built } = *step else {
+            return;
+        };
         let lease = self.configuration.lease;
         let Some(pair) = self.pairs.iter_mut().find(|pair| pair.couple.has(from)) else {
             return self.note_unpaired(from);
         };
-        let claim = (epoch, stamp, standing, whole, hears);
+        let claim = Claim { epoch, stamp, standing, whole, hears, built };
         let answer = pair.claimed(from, claim, lease, Instant::now());
         if answer.is_new {
             self.unwritten.push(Entry::Pair(pair.couple.first, pair.record));
@@ -105,7 +109,8 @@ impl Engine {
         let (lately, now) = (self.configuration.lease * LATELY, Instant::now());
         let view = |pair: &Pair| {
             let owner = pair.record.owner;
-            let (owner_heard, standby_heard, whole) = pair.heard(lately, now);
+            let Seen { owner: owner_heard, standby: standby_heard, whole, built } =
+                pair.heard(lately, now);
             PairView {
                 owner: self.name(owner),
                 standby: self.name(pair.couple.other(owner)),
@@ -113,6 +118,7 @@ impl Engine {
                 owner_heard,
                 standby_heard,
                 whole,
+                built,
             }
         };
         self.pairs.iter().map(view).collect()

@@ -33,6 +33,9 @@ pub enum StandbyStep {
         whole: bool,
         /// It hears the other node.
         hears: bool,
+        /// Of a standby: its node is built, with all users, and carries packets as soon as it
+        /// owns them.
+        built: bool,
     },
     /// Controller to node: it owns the users.
     Grant {

@@ -111,13 +111,14 @@ fn standby_step() -> impl Strategy<Value = StandbyStep> {
         prop_oneof![Just(Standing::Owns), Just(Standing::Stands), Just(Standing::Leaves)];
     let numbers = any::<(u64, u64)>().prop_map(|(epoch, stamp)| (Epoch(epoch), stamp));
     prop_oneof![
-        (numbers.clone(), standing, any::<(bool, bool)>()).prop_map(
-            |((epoch, stamp), standing, (whole, hears))| StandbyStep::Claim {
+        (numbers.clone(), standing, any::<(bool, bool, bool)>()).prop_map(
+            |((epoch, stamp), standing, (whole, hears, built))| StandbyStep::Claim {
                 epoch,
                 stamp,
                 standing,
                 whole,
-                hears
+                hears,
+                built
             }
         ),
         (numbers.clone(), any::<(u32, bool, u32)>()).prop_map(

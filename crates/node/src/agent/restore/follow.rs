@@ -1,31 +1,31 @@
 //! A node that stands by: it has users, bearers and sessions as the records of another node say,
-//! from change to change. Contexts of functions come from the store once the node owns the users,
-//! as after a restart.
+//! from change to change, and contexts of functions as they are checkpointed. Those that cannot be
+//! taken one by one come from the store once the node owns the users, as after a restart.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weft_dataplane::command::UserChange;
-use weft_state::{Change, Records};
+use weft_state::{Change, Records, StateError, Store};
 
+use super::contexts::{Contexts, Record, Wanted};
 use super::{Restoration, UNREAD, tell_lost};
-use crate::agent::state::{BEARERS, COMPOSITIONS, DEDICATED, NOTES, SESSIONS};
+use crate::agent::state::{BEARERS, COMPOSITIONS, CONTEXTS, DEDICATED, NOTES, SESSIONS};
 use crate::bearer::session::{Kept, KeptSession, SessionError, SessionId, StagedSessions};
 use crate::bearer::{BearerCommand, BearerId, Detection, record as bearer_record};
 use crate::error::BuildError;
+use crate::subscribers::Whose;
 
-/// What is known of sessions beside what the node has of them.
+/// What is known beside what the node has of bearers and sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Followed {
     sessions: BTreeMap<SessionId, KeptSession>,
     /// Sessions that the configuration cannot have, and why.
     lost: BTreeMap<SessionId, SessionError>,
     notes: BTreeMap<Vec<u8>, Vec<u8>>,
+    contexts: Contexts,
 }
-
-/// Version and octets of a record that is there; none of one that goes.
-type Record<'a> = Option<(u8, &'a [u8])>;
 
 /// A session that is to be made, with the `users` entry that it is like.
 type Coming = (SessionId, (Arc<str>, KeptSession));
@@ -36,7 +36,7 @@ pub(crate) fn change_functions(changes: &[Change]) -> bool {
 }
 
 impl Restoration<'_> {
-    /// Takes users, bearers and sessions of `records`.
+    /// Takes users, bearers, sessions and contexts of `records`.
     ///
     /// # Errors
     /// As [`Self::restore`].
@@ -47,7 +47,10 @@ impl Restoration<'_> {
         let Kept { sessions: kept, notes, .. } = std::mem::take(&mut sessions.kept);
         // Nothing is due before the node owns the users.
         sessions.timers.clear();
+        let mut contexts = Contexts::default();
+        self.restore_contexts(records, Wanted::Followed, &mut contexts)?;
         Ok(Followed {
+            contexts,
             sessions: kept.into_iter().map(|session| (session.id, session)).collect(),
             lost: lost.into_iter().collect(),
             notes: notes.into_iter().collect(),
@@ -64,6 +67,7 @@ impl Restoration<'_> {
         followed: &mut Followed,
     ) -> Result<(), BuildError> {
         let (mut bearers, mut sessions) = (BTreeMap::new(), BTreeMap::new());
+        let mut contexts = BTreeMap::new();
         for change in changes {
             let number = || change.key().try_into().map(u64::from_be_bytes);
             match (change.kind(), number()) {
@@ -73,6 +77,7 @@ impl Restoration<'_> {
                     *known = known.or(change.record());
                 }
                 (SESSIONS, Ok(id)) => drop(sessions.insert(SessionId(id), change.record())),
+                (CONTEXTS, _) => drop(contexts.insert(change.key(), change.record())),
                 (NOTES, _) => match change.record() {
                     Some((_, note)) => {
                         drop(followed.notes.insert(change.key().to_vec(), note.to_vec()));
@@ -84,22 +89,33 @@ impl Restoration<'_> {
         }
         // What goes makes room for what comes.
         let sessions = self.end_sessions(sessions, followed)?;
-        self.follow_bearers(&bearers)?;
+        self.follow_bearers(&bearers, &mut followed.contexts)?;
+        let mut arrived = Vec::with_capacity(sessions.len());
         for (id, (like, session)) in sessions {
             let made = self.make_again(id, &like, &session.rules);
             let session = KeptSession { is_there: made.is_ok(), ..session };
             followed.sessions.insert(id, session);
             if let Err(error) = made {
                 followed.lost.insert(id, error);
+            } else {
+                arrived.push(id);
             }
         }
         self.node.subscribers.sessions.timers.clear();
-        Ok(())
+        self.take_carried(&mut followed.contexts);
+        let followed = &mut followed.contexts;
+        let mut arrived = arrived.into_iter();
+        let early = arrived.try_for_each(|id| self.take_early(id, followed));
+        let done = early.and_then(|()| self.follow_contexts(&contexts, followed));
+        done.map_err(|what| {
+            StateError::Damaged { path: "of the other node".into(), what: what.to_owned() }.into()
+        })
     }
 
     fn follow_bearers(
         &mut self,
         records: &BTreeMap<BearerId, Record<'_>>,
+        contexts: &mut Contexts,
     ) -> Result<(), BuildError> {
         let blueprint = self.node.blueprint;
         let bearers = &self.node.subscribers.bearers;
@@ -131,11 +147,15 @@ impl Restoration<'_> {
                 }
             }
         }
+        let slots = go.iter().flatten().map(|id| (*id, bearers.entries[id].slot));
+        for (id, slot) in slots.collect::<Vec<_>>() {
+            self.leave_contexts((&Whose::Added(id), slot), come.contains_key(&id), contexts);
+        }
         let mut commands: Vec<_> =
             go.into_iter().flatten().map(|id| BearerCommand::Remove { id }).collect();
         let mut dedicated = Vec::new();
         for (id, (version, octets)) in come {
-            let command = bearer_record::read(id, version, &octets, &self.node.reader());
+            let command = bearer_record::read(id, version, &octets, blueprint);
             let command =
                 command.map_err(|wrong| BuildError::Kept { id, reason: wrong.to_string() })?;
             match &command {
@@ -178,6 +198,10 @@ impl Restoration<'_> {
             }
             followed.lost.remove(&id);
             if followed.sessions.remove(&id).is_some_and(|session| session.is_there) {
+                if let Some(entry) = self.node.subscribers.sessions.entries.get(&id) {
+                    let (whose, slot) = (Whose::Session(id), entry.slot);
+                    self.leave_contexts((&whose, slot), read.is_some(), &mut followed.contexts);
+                }
                 self.end_session(id)?;
             }
             come.extend(read.map(|read| (id, read)));
@@ -198,9 +222,16 @@ impl Restoration<'_> {
     }
 
     /// The node owns the users: what there is to tell of sessions can be asked for. How many
-    /// there are.
-    pub(super) fn end_following(&mut self, followed: Followed) -> u64 {
-        let Followed { sessions: kept, lost, notes } = followed;
+    /// sessions and contexts there are.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub(super) fn end_following(
+        &mut self,
+        followed: Followed,
+        store: &Store,
+    ) -> Result<(u64, u64), StateError> {
+        let Followed { sessions: kept, lost, notes, contexts } = followed;
         let lost: Vec<_> = lost.into_iter().collect();
         tell_lost(&lost);
         let now = self.node.clock.now();
@@ -211,7 +242,8 @@ impl Restoration<'_> {
             ..Kept::default()
         };
         sessions.start_all_inactivity(now);
-        sessions.entries.len() as u64
+        let count = sessions.entries.len() as u64;
+        Ok((count, self.end_following_contexts(store, contexts)?))
     }
 }
 

@@ -36,6 +36,11 @@ pub(in crate::agent) fn key(function: &str, whose: &Whose) -> Vec<u8> {
     key
 }
 
+/// What the keys of all contexts of a function begin with.
+pub(in crate::agent) fn prefix(function: &str) -> Vec<u8> {
+    [function.as_bytes(), &[0]].concat()
+}
+
 /// What a key says; none where it says nothing.
 pub(in crate::agent) fn read(key: &[u8]) -> Option<(&str, Whose)> {
     let end = key.iter().position(|octet| *octet == 0)?;

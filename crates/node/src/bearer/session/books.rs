@@ -183,6 +183,13 @@ impl Sessions {
         entries.map(move |entry| entry.configure(function as u16))
     }
 
+    /// Those of one session, where the function carries out rules.
+    pub fn settings_at(&self, function: usize, id: SessionId) -> Option<Configure> {
+        let is_of = self.functions.all().any(|number| usize::from(number) == function);
+        let entry = self.entries.get(&id).filter(|_| is_of)?;
+        Some(entry.configure(function as u16))
+    }
+
     /// Notes the tunnels of all sessions anew.
     pub fn note_tunnels(&mut self, trials: &Trials, paths: &mut Paths, now: u64) {
         self.tunnels = Tunnels::default();

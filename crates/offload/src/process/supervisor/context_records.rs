@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::Value;
 use weft_compose::SlotShift;
 
 use crate::process::order::{Change, Order};
@@ -31,7 +30,7 @@ pub struct ContextRecords {
 
 #[derive(Debug, Default)]
 struct Known {
-    settings: Option<(u32, Arc<Value>)>,
+    settings: Option<(u32, Arc<str>)>,
     context: Option<Vec<u8>>,
 }
 
@@ -184,7 +183,6 @@ impl Order {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
 
     use super::*;
 
@@ -192,11 +190,11 @@ mod tests {
     fn a_process_that_begins_again_gets_settings_and_checkpoints_of_who_is_there() {
         let mut records = ContextRecords::new(2, 100, true);
         let order = |number, slot, change| Order { worker: 1, number, slot, change };
-        let configure = |value| Change::Configure { nth: 3, settings: Arc::new(value) };
-        records.note(order(1, 5, configure(json!(1))), true);
-        records.note(order(2, 7, configure(json!(2))), true);
-        records.note(order(3, 9, configure(json!(2))), true);
-        records.note(order(3, 5, configure(json!(3))), true);
+        let configure = |text: &str| Change::Configure { nth: 3, settings: text.into() };
+        records.note(order(1, 5, configure("1")), true);
+        records.note(order(2, 7, configure("2")), true);
+        records.note(order(3, 9, configure("2")), true);
+        records.note(order(3, 5, configure("3")), true);
         records.put_down(1, 7, vec![9]);
         records.put_down(1, 201, vec![9]);
         records.put_down(7, 6, vec![9]);

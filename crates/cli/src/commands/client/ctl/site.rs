@@ -108,16 +108,17 @@ pub fn pairs(arguments: &Nodes) -> Result<(), Failure> {
         return as_json(&pairs);
     }
     let heard = |is: bool| if is { "heard" } else { "not heard" }.to_owned();
-    let head = ["owner", "", "standby", "", "may take over", "epoch"];
-    let mut table = Table::new(&head, 5);
+    let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
+    let head = ["owner", "", "standby", "", "may take over", "built", "epoch"];
+    let mut table = Table::new(&head, 6);
     for pair in &pairs {
-        let whole = if pair.whole { "yes" } else { "no" }.to_owned();
         table.row([
             pair.owner.clone(),
             heard(pair.owner_heard),
             pair.standby.clone(),
             heard(pair.standby_heard),
-            whole,
+            yes(pair.whole),
+            yes(pair.built),
             pair.epoch.to_string(),
         ]);
     }

@@ -95,16 +95,17 @@ pub fn stand_by(
                 // Its ports are closed before they are opened again.
                 drop(standing.take());
                 standing = followed(Node::stand_by(eal, blueprint.clone(), &records));
+                pair.built(standing.is_some());
             }
             Ok(Told::Changed(changes)) => {
                 let applied = standing.as_mut().map(|node| node.apply(&changes));
-                match applied.and_then(followed) {
-                    Some(true) => {}
-                    Some(false) => {
-                        standing = None;
-                        pair.follow_anew();
-                    }
-                    None => standing = None,
+                let applied = applied.and_then(followed);
+                if applied != Some(true) {
+                    standing = None;
+                    pair.built(false);
+                }
+                if applied == Some(false) {
+                    pair.follow_anew();
                 }
             }
             // Nothing is owned yet.

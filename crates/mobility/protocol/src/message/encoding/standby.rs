@@ -25,7 +25,7 @@ impl StandbyStep {
 
     pub(super) fn emit(&self, out: &mut Vec<u8>) {
         match self {
-            StandbyStep::Claim { epoch, stamp, standing, whole, hears } => {
+            StandbyStep::Claim { epoch, stamp, standing, whole, hears, built } => {
                 put_numbers(out, &[epoch.0, *stamp]);
                 let standing = match standing {
                     Standing::Owns => 0,
@@ -33,6 +33,8 @@ impl StandbyStep {
                     Standing::Leaves => 2,
                 };
                 out.extend([standing, u8::from(*whole), u8::from(*hears)]);
+                // Nodes of the first release do not say it.
+                out.extend(built.then_some(1));
             }
             StandbyStep::Grant { epoch, stamp, lease, whole, peer } => {
                 put_numbers(out, &[epoch.0, *stamp]);
@@ -75,7 +77,13 @@ impl StandbyStep {
                     _ => return Err(ParseError::Value),
                 };
                 let (whole, hears) = (reader.flag()?, reader.flag()?);
-                StandbyStep::Claim { epoch, stamp, standing, whole, hears }
+                let built = match reader.rest() {
+                    [] => false,
+                    [1] => true,
+                    [_] => return Err(ParseError::Value),
+                    _ => return Err(ParseError::Length),
+                };
+                StandbyStep::Claim { epoch, stamp, standing, whole, hears, built }
             }
             81 => StandbyStep::Grant {
                 epoch,

@@ -1,0 +1,301 @@
+//! Contexts of functions that a node has again: all at once when it starts, and one by one while
+//! it stands by.
+
+use std::collections::{BTreeMap, HashMap};
+
+use weft_dataplane::command::UserChange;
+use weft_node_config::FunctionPlan;
+use weft_state::{Records, StateError, Store};
+
+use super::Restoration;
+use crate::agent::state::{CONTEXTS, checkpoints, names};
+use crate::bearer::session::SessionId;
+use crate::subscribers::Whose;
+
+/// Version and octets of a record that is there; none of one that goes.
+pub(super) type Record<'a> = Option<(u8, &'a [u8])>;
+
+/// Of which functions contexts are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    All,
+    /// Those whose contexts may be set back: they may also be taken again and again, in any
+    /// order.
+    Followed,
+    /// The others. What belongs to one of their contexts only (a block of NAT, a number of ESP)
+    /// may be named by an older checkpoint of another one, so all come at once.
+    AtOnce,
+}
+
+impl Wanted {
+    fn has(self, plan: &FunctionPlan) -> bool {
+        plan.kind.checkpointed
+            && plan.composition.is_at_hand()
+            && match self {
+                Wanted::All => true,
+                Wanted::Followed => plan.kind.rollback,
+                Wanted::AtOnce => !plan.kind.rollback,
+            }
+    }
+}
+
+/// Which slots have a context that was taken, by function.
+#[derive(Debug, Default)]
+struct Taken(Vec<Vec<u64>>);
+
+impl Taken {
+    fn set(&mut self, function: usize, slot: u32) {
+        let at = slot as usize / 64;
+        if self.0.len() <= function {
+            self.0.resize_with(function + 1, Vec::new);
+        }
+        let words = &mut self.0[function];
+        if words.len() <= at {
+            words.resize(at + 1, 0);
+        }
+        words[at] |= 1 << (slot % 64);
+    }
+
+    /// Whether there was one.
+    fn clear(&mut self, function: usize, slot: u32) -> bool {
+        let words = self.0.get_mut(function);
+        let Some(word) = words.and_then(|words| words.get_mut(slot as usize / 64)) else {
+            return false;
+        };
+        let before = std::mem::replace(word, *word & !(1 << (slot % 64)));
+        before != *word
+    }
+
+    fn count(&self) -> u64 {
+        self.0.iter().flatten().map(|word| u64::from(word.count_ones())).sum()
+    }
+}
+
+/// Contexts that a node has from records.
+#[derive(Debug, Default)]
+pub(super) struct Contexts {
+    taken: Taken,
+    /// Those that functions do not take, by function: how many, and why the first.
+    refused: BTreeMap<String, (u64, String)>,
+    /// Of bearers and sessions that are being made anew, by number of the function.
+    carried: Vec<(Whose, usize, Vec<u8>)>,
+    /// Of sessions that are not kept yet: a checkpoint may be durable before what it is of.
+    early: HashMap<SessionId, BTreeMap<usize, (u8, Vec<u8>)>>,
+}
+
+impl Contexts {
+    /// Says what was refused, if anything was. How many there are.
+    pub fn finish(self) -> u64 {
+        for (function, (contexts, why)) in self.refused {
+            tracing::warn!(function, contexts, why, "contexts were not taken and begin anew");
+        }
+        self.taken.count()
+    }
+
+    fn refuse(&mut self, function: &str, why: String) {
+        self.refused.entry(function.to_owned()).or_insert((0, why)).0 += 1;
+    }
+}
+
+impl Restoration<'_> {
+    /// Gives functions the contexts that they had. Those of users that the configuration does
+    /// not have any more are left out.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub(super) fn restore_contexts(
+        &mut self,
+        records: &dyn Records,
+        wanted: Wanted,
+        contexts: &mut Contexts,
+    ) -> Result<(), StateError> {
+        for function in 0..self.node.blueprint.functions.len() {
+            if !wanted.has(&self.node.blueprint.functions[function]) {
+                continue;
+            }
+            let prefix = names::prefix(&self.node.blueprint.functions[function].name);
+            records.each_beginning(CONTEXTS, &prefix, &mut |key, version, octets| {
+                let (_, whose) = names::read(key).ok_or("a context without an owner")?;
+                Ok(self.take_context((function, &whose), (version, octets), contexts)?)
+            })?;
+            // Contexts have settings in them; those of the configuration hold.
+            for configure in self.node.subscribers.settings_of(function) {
+                self.workers[self.node.workers.owner(configure.slot)]
+                    .begin_with_settings(&configure);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a function a context from its record, where there is such a context.
+    fn take_context(
+        &mut self,
+        (function, whose): (usize, &Whose),
+        (version, record): (u8, &[u8]),
+        contexts: &mut Contexts,
+    ) -> Result<(), &'static str> {
+        let plan = &self.node.blueprint.functions[function];
+        let (length, rest) = record.split_first().ok_or("a context without a function")?;
+        let split = rest.split_at_checked((*length).into());
+        let (kind, octets) = split.ok_or("a context without a function")?;
+        let scope = self.node.trials.instance(function).scope();
+        let is_known = plan.kind.name.as_bytes() == kind;
+        let slot = self.node.subscribers.context_slot(scope, whose).filter(|_| is_known);
+        let Some(slot) = slot else {
+            if let (true, Whose::Session(id)) = (is_known, whose) {
+                let early = contexts.early.entry(*id).or_default();
+                early.insert(function, (version, record.to_vec()));
+            }
+            return Ok(());
+        };
+        let taken = match version {
+            1..=checkpoints::VERSION => {
+                let worker = &mut self.workers[self.node.workers.owner(slot)];
+                let taken = worker.begin_with_context(function as u16, slot, octets);
+                taken.map_err(|error| error.to_string())
+            }
+            _ => Err(format!("version {version}, of a newer release")),
+        };
+        match taken {
+            Ok(()) => contexts.taken.set(function, slot),
+            Err(why) => contexts.refuse(&plan.name, why),
+        }
+        Ok(())
+    }
+
+    /// A bearer or session goes from its slot, or comes back changed (`comes_back`): then its
+    /// contexts go along.
+    pub(super) fn leave_contexts(
+        &mut self,
+        (whose, slot): (&Whose, u32),
+        comes_back: bool,
+        contexts: &mut Contexts,
+    ) {
+        for function in 0..contexts.taken.0.len() {
+            if contexts.taken.clear(function, slot) && comes_back {
+                let worker = &self.workers[self.node.workers.owner(slot)];
+                let octets = worker.end_with_context(function as u16, slot);
+                contexts.carried.push((whose.clone(), function, octets));
+            }
+        }
+    }
+
+    /// Bearers and sessions that changed are there again: so are their contexts.
+    pub(super) fn take_carried(&mut self, contexts: &mut Contexts) {
+        for (whose, function, octets) in std::mem::take(&mut contexts.carried) {
+            let scope = self.node.trials.instance(function).scope();
+            let Some(slot) = self.node.subscribers.context_slot(scope, &whose) else { continue };
+            let worker = &mut self.workers[self.node.workers.owner(slot)];
+            match worker.begin_with_context(function as u16, slot, &octets) {
+                Ok(()) => contexts.taken.set(function, slot),
+                Err(error) => {
+                    let name = &self.node.blueprint.functions[function].name;
+                    contexts.refuse(name, error.to_string());
+                }
+            }
+            self.settle_again(function, &whose);
+        }
+    }
+
+    /// A session has come: so have its contexts that came before it.
+    ///
+    /// # Errors
+    /// What is wrong with a record.
+    pub(super) fn take_early(
+        &mut self,
+        id: SessionId,
+        contexts: &mut Contexts,
+    ) -> Result<(), &'static str> {
+        let whose = Whose::Session(id);
+        for (function, (version, record)) in contexts.early.remove(&id).unwrap_or_default() {
+            self.take_context((function, &whose), (version, &record), contexts)?;
+            self.settle_again(function, &whose);
+        }
+        Ok(())
+    }
+
+    /// Does what changes of contexts say, for a node that stands by.
+    ///
+    /// # Errors
+    /// What is wrong with a record.
+    pub(super) fn follow_contexts(
+        &mut self,
+        changes: &BTreeMap<&[u8], Record<'_>>,
+        contexts: &mut Contexts,
+    ) -> Result<(), &'static str> {
+        for (key, record) in changes {
+            let (name, whose) = names::read(key).ok_or("a context without an owner")?;
+            let plans = &self.node.blueprint.functions;
+            let Some(function) = plans.iter().position(|plan| plan.name == name) else { continue };
+            if !Wanted::Followed.has(&plans[function]) {
+                continue;
+            }
+            match record {
+                Some(record) => self.take_context((function, &whose), *record, contexts)?,
+                None => {
+                    if let Whose::Session(id) = &whose
+                        && let Some(early) = contexts.early.get_mut(id)
+                    {
+                        early.remove(&function);
+                    }
+                    let scope = self.node.trials.instance(function).scope();
+                    let slot = self.node.subscribers.context_slot(scope, &whose);
+                    let Some(slot) = slot.filter(|slot| contexts.taken.clear(function, *slot))
+                    else {
+                        continue;
+                    };
+                    let worker = &mut self.workers[self.node.workers.owner(slot)];
+                    worker.begin_with(&mut [UserChange::Reset { function: function as u16, slot }]);
+                }
+            }
+            self.settle_again(function, &whose);
+        }
+        Ok(())
+    }
+
+    /// Gives the context of a bearer or session the settings that it has. Those of users of the
+    /// configuration come before the first packet.
+    fn settle_again(&mut self, function: usize, whose: &Whose) {
+        if let Some(configure) = self.node.subscribers.settings_at(function, whose) {
+            self.workers[self.node.workers.owner(configure.slot)].begin_with_settings(&configure);
+        }
+    }
+
+    /// The node owns the users: takes what could not be followed. How many contexts there are.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub(super) fn end_following_contexts(
+        &mut self,
+        store: &Store,
+        mut contexts: Contexts,
+    ) -> Result<u64, StateError> {
+        self.restore_contexts(store, Wanted::AtOnce, &mut contexts)?;
+        for (function, plan) in self.node.blueprint.functions.iter().enumerate() {
+            if Wanted::Followed.has(plan) {
+                for configure in self.node.subscribers.users.settings_of(function) {
+                    self.workers[self.node.workers.owner(configure.slot)]
+                        .begin_with_settings(&configure);
+                }
+            }
+        }
+        Ok(contexts.finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Taken;
+
+    #[test]
+    fn slots_that_have_contexts_are_counted() {
+        let mut taken = Taken::default();
+        for (function, slot) in [(2, 0), (2, 63), (2, 64), (0, 1000), (2, 64)] {
+            taken.set(function, slot);
+        }
+        assert_eq!(taken.count(), 4);
+        assert!(taken.clear(2, 64) && !taken.clear(2, 64));
+        assert!(!taken.clear(1, 0) && !taken.clear(7, 7) && !taken.clear(0, 5000));
+        assert_eq!(taken.count(), 3);
+    }
+}
