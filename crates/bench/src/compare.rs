@@ -2,11 +2,11 @@
 //!
 //! Each series as a whole and each point is judged by permuting rounds
 //! ([`shift`](mod@weft_rig::statistics::shift)). Many things are looked at at once, so
-//! their p-values are raised: two runs of one build are told apart in at most 5 of 100 comparisons, however many points they
-//! have. Half of that error is left to the series, which see a change of all their
-//! points far better than a single point does, and half to the points. And a
-//! difference must be large enough to matter: beyond the threshold of practical
-//! relevance.
+//! their p-values are raised: two runs of one build are told apart in at most 5 of 100
+//! comparisons, however many points they have. Half of that error is left to the
+//! series, which see a change of all their points far better than a single point does,
+//! and half to the points. And a difference must be large enough to matter: beyond the
+//! threshold of practical relevance.
 
 #[cfg(test)]
 mod simulated;
