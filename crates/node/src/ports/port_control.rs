@@ -90,7 +90,8 @@ pub struct PortControl {
     ignored: [u64; Ignored::ALL.len()],
     events: Vec<Event>,
     outgoing: Vec<Outgoing>,
-    state: LinkState,
+    /// None before the first look: many devices have a link only once they run.
+    state: Option<LinkState>,
     /// Changes of the link that were seen.
     changes: u64,
 }
@@ -133,7 +134,7 @@ impl PortControl {
         PortControl {
             number,
             name: plan.name.clone(),
-            state: if device.link().up { LinkState::Up } else { LinkState::Down },
+            state: None,
             changes: 0,
             device,
             mac,
@@ -166,7 +167,15 @@ impl PortControl {
 
     /// How its link was when it was last looked at.
     pub fn state(&self) -> LinkState {
-        self.state
+        self.state.unwrap_or_else(|| self.state_now())
+    }
+
+    fn state_now(&self) -> LinkState {
+        match (self.device.is_gone(), self.device.link().up) {
+            (true, _) => LinkState::Gone,
+            (false, true) => LinkState::Up,
+            (false, false) => LinkState::Down,
+        }
     }
 
     /// How often the link has changed: as the device tells, or else as was seen.
@@ -388,16 +397,14 @@ impl PortControl {
             // Neighbours may have forgotten where the addresses are.
             self.announce();
         }
-        let state = match (self.device.is_gone(), self.device.link().up) {
-            (true, _) => LinkState::Gone,
-            (false, true) => LinkState::Up,
-            (false, false) => LinkState::Down,
-        };
-        if state == self.state {
+        let state = self.state_now();
+        let before = self.state.replace(state);
+        // That a port is up when the node starts is no news.
+        if before.unwrap_or(LinkState::Up) == state {
             return (step, None);
         }
-        let was_up = self.state == LinkState::Up;
-        (self.state, self.changes) = (state, self.changes + 1);
+        let was_up = before == Some(LinkState::Up);
+        self.changes += u64::from(before.is_some());
         let (port, device) = (&self.name, self.device());
         match state {
             LinkState::Up => tracing::info!(port, "the link is up"),
