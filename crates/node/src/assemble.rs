@@ -77,7 +77,7 @@ pub fn assemble(
     blueprint: Blueprint,
     time: Option<Arc<AtomicU64>>,
 ) -> Result<Assembled, BuildError> {
-    let _near = Near::socket(home(&blueprint));
+    let _near = Near::socket(socket_of_node(&blueprint));
     let count = blueprint.workers.count;
     let shift = SlotShift::for_workers(count);
     let room = Room::of(&blueprint.limits, count, !blueprint.groups.is_empty());
@@ -136,7 +136,7 @@ pub fn assemble(
 
 /// The socket of the machine that is best for what all of a node use: where most of its ports
 /// are, and its workers.
-fn home(blueprint: &Blueprint) -> Option<u32> {
+fn socket_of_node(blueprint: &Blueprint) -> Option<u32> {
     let ports = blueprint.devices().iter().map(|port| &*port.device);
     let ports = ports.filter(|device| is_pci_address(device)).map(numa::socket_of_pci);
     let workers = (0..blueprint.workers.count).map(|worker| socket_of(blueprint, worker));
@@ -195,7 +195,8 @@ impl Shared<'_> {
         let (mut workers, mut links) = (Vec::new(), Vec::new());
         for (number, (mut changes, stages)) in changes.into_iter().zip(stages).enumerate() {
             // Tables and contexts of a worker lie where its core is.
-            let _near = Near::socket(socket_of(blueprint, number).or_else(|| home(blueprint)));
+            let _near =
+                Near::socket(socket_of(blueprint, number).or_else(|| socket_of_node(blueprint)));
             let (mut worker, link) = self.worker(eal, number, &mut rings)?;
             elsewhere.welcome(self, &steering.trials, &mut worker, number);
             let parts = self.parts(&steering.functions, threads, &mut worker, number, elsewhere)?;

@@ -66,11 +66,11 @@ impl Drop for Events {
         // SAFETY: as they were registered.
         unsafe {
             for kind in KINDS {
-                is_known |= forgotten(|| {
+                is_known |= still_known(|| {
                     sys::rte_eth_dev_callback_unregister(self.id, kind, Some(note), to)
                 });
             }
-            is_known |= forgotten(|| {
+            is_known |= still_known(|| {
                 sys::rte_dev_event_callback_unregister(self.name.as_ptr(), Some(note_of_bus), to)
             });
             if !is_known {
@@ -82,7 +82,7 @@ impl Drop for Events {
 }
 
 /// Whether a listener is still known, after all attempts to have it forgotten.
-fn forgotten(mut unregister: impl FnMut() -> i32) -> bool {
+fn still_known(mut unregister: impl FnMut() -> i32) -> bool {
     for _ in 0..ATTEMPTS {
         if unregister() != -libc::EAGAIN {
             return false;
