@@ -1,9 +1,10 @@
 //! The parser: looks at the outer headers of each packet once, and leaves what
 //! it found in the metadata. [`crate::parse::tunnel`] goes on with what is inside a
-//! tunnel that ends here.
+//! tunnel that ends here; [`crate::parse::usual`] reads most packets in one go.
 
 pub mod local;
 pub mod tunnel;
+pub(crate) mod usual;
 
 use weft_compose::{Burst, Positions};
 use weft_dpdk::Packet;

@@ -42,6 +42,7 @@ use crate::forward::{Element, VisitContext};
 use crate::gates::Gates;
 use crate::offload::RemoteQueues;
 use crate::parse::local::Divided;
+use crate::parse::usual::Usual;
 use crate::parse::{Sorted, parse_burst};
 use crate::transmit::{Departure, LeftOver};
 
@@ -185,8 +186,8 @@ impl Worker {
         let BurstState { burst, watch, taps, doubtful, framed, .. } = &mut self.state;
         let counters = &*self.counters;
         let count = burst.packets.len();
-        let usual = own.as_ref().map_or(Positions::NONE, |own| own.read_usual(burst, *port));
-        let rest = Positions::first(count).without(usual);
+        let usual = own.as_ref().map_or_else(Usual::default, |own| own.read_usual(burst, *port));
+        let rest = Positions::first(count).without(usual.all());
         let Sorted { ip, arp, session, service, malformed } = parse_burst(burst, rest, *port);
         for position in malformed {
             drop_malformed(position, burst, counters, taps);
@@ -212,7 +213,8 @@ impl Worker {
         if !divided.ending().is_empty() {
             self.not_for_users(&divided);
         }
-        let (transit, tunnelled) = (divided.transit.or(usual), divided.tunnelled.or(usual));
+        let (transit, tunnelled) =
+            (divided.transit.or(usual.all()), divided.tunnelled.or(usual.tunnelled));
         if self.gates.is_some() && !tunnelled.is_empty() {
             let strangers = self.refuse_strangers(tunnelled);
             return (transit.without(strangers), tunnelled.without(strangers));

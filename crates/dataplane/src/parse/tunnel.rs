@@ -3,8 +3,6 @@
 //! The outer headers stay in front of the packet; functions that change or take
 //! off the tunnel find them there.
 
-mod usual;
-
 use weft_compose::Burst;
 use weft_dpdk::Packet;
 use weft_function::{Headers, Metadata, PacketMetadata, StepValue};

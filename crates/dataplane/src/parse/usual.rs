@@ -1,6 +1,7 @@
-//! The shape that nearly all packets in tunnels have, read in one go: Ethernet,
-//! IPv4 without options, UDP, GTP-U with nothing or a PDU session container
-//! behind its header, and IPv4 without options inside.
+//! The two shapes that nearly all packets have, read in one go. In a tunnel that ends
+//! here: Ethernet, IPv4 without options, UDP, GTP-U with nothing or a PDU session
+//! container behind its header, and IPv4 without options inside. Outside tunnels:
+//! Ethernet and IPv4 without options, to be carried on.
 //!
 //! What is otherwise, or wrong in the least, is left to the readers of single
 //! headers, which alone say what is wrong with a packet. Of a packet that is
@@ -25,7 +26,9 @@ const BEHIND_HEADER: usize = MESSAGE + gtpu::MIN_HEADER_LENGTH;
 /// with its optional fields (TS 38.415 §5.5.2).
 const BEHIND_SESSION: usize = MESSAGE + gtpu::OPTIONAL_HEADER_LENGTH + 4;
 
-/// Octets of a frame with all the headers and no PDU session container.
+/// Octets of a frame with no header behind the first of IPv4.
+const PLAIN_HEAD: usize = DATAGRAM;
+/// Octets of a frame with all the headers of a tunnel and no PDU session container.
 const HEAD: usize = BEHIND_HEADER + ipv4::MIN_HEADER_LENGTH;
 
 /// Octets 12 to 15 of the frame, but for the type of service.
@@ -38,55 +41,94 @@ const SESSION: u8 = 0x85;
 /// More fragments, fragment offset, and the bit that is reserved.
 const FRAGMENTED: u16 = 0xbfff;
 
-/// What is read of the user's packet.
+/// The packets of a burst that were read in one go.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Usual {
+    /// In tunnels that end here.
+    pub tunnelled: Positions,
+    /// Outside tunnels.
+    pub plain: Positions,
+}
+
+impl Usual {
+    /// Those of both shapes.
+    #[inline]
+    pub fn all(&self) -> Positions {
+        self.tunnelled.or(self.plain)
+    }
+}
+
+/// What is read of a user's packet in a tunnel.
 struct Inside {
     offset: usize,
-    length: u16,
+    length: usize,
     protocol: u8,
     teid: Teid,
 }
 
 impl OwnAddresses {
-    /// Reads the packets of the usual shape, and says which they are: of users,
-    /// in tunnels that end here, and to be carried.
+    /// Reads the packets of the usual shapes, and says which they are: all are of users,
+    /// and to be carried.
     #[inline]
-    pub(crate) fn read_usual(&self, burst: &mut Burst, port: u16) -> Positions {
-        let mut usual = Positions::NONE;
+    pub(crate) fn read_usual(&self, burst: &mut Burst, port: u16) -> Usual {
+        let mut usual = Usual::default();
         for (position, packet) in burst.packets.iter_mut().enumerate() {
             let linear = packet.is_linear();
             let (bytes, metadata) = packet.parts_mut();
-            let Some(inside) = self.read(bytes).filter(|_| linear) else { continue };
-            let transport = inside.offset + ipv4::MIN_HEADER_LENGTH;
-            *metadata = PacketMetadata {
-                tags: Default::default(),
-                user: PacketMetadata::NONE,
-                bearer: PacketMetadata::NONE,
-                group: PacketMetadata::NONE,
-                step: StepValue::new(inside.teid),
-                network_offset: inside.offset as u16,
-                transport_offset: transport as u16,
-                ether_type: EtherType::IPV4.0,
-                vlan: PacketMetadata::NO_VLAN,
-                port,
-                protocol: inside.protocol,
-                flags: PacketMetadata::TUNNELLED,
-                network_length: inside.length,
-                outer_offset: OUTER as u16,
-            };
-            usual.insert(position);
+            let Some(head) = bytes.first_chunk::<PLAIN_HEAD>().filter(|_| linear) else { continue };
+            let link = u32::from_be_bytes([head[12], head[13], head[14], head[15]]);
+            if link & 0xffff_ff00 != IPV4_AT_LINK {
+                continue;
+            }
+            let Some(outer) = head[OUTER..].first_chunk() else { continue };
+            if self.ipv4.contains(&destination(outer)) {
+                let Some(inside) = self.read_tunnelled(bytes, outer) else { continue };
+                *metadata = PacketMetadata {
+                    step: StepValue::new(inside.teid),
+                    flags: PacketMetadata::TUNNELLED,
+                    outer_offset: OUTER as u16,
+                    ..of_ipv4(port, inside.offset, inside.length, inside.protocol)
+                };
+                usual.tunnelled.insert(position);
+            } else if let Some(length) = self.read_plain(bytes, head, outer) {
+                *metadata = of_ipv4(port, OUTER, length, outer[9]);
+                usual.plain.insert(position);
+            }
         }
         usual
     }
 
+    /// The length of the IP packet that a router carries on without doubt.
     #[inline(always)]
-    fn read(&self, bytes: &[u8]) -> Option<Inside> {
+    fn read_plain(
+        &self,
+        bytes: &[u8],
+        head: &[u8; PLAIN_HEAD],
+        header: &[u8; ipv4::MIN_HEADER_LENGTH],
+    ) -> Option<usize> {
+        let length = whole(header, bytes.len() - OUTER)?;
+        let is_carried = header[0] == 0x45
+            && head[..6] == self.mac.0
+            && header[8] > 1
+            && length <= usize::from(self.least_mtu)
+            && is_usual(header[12])
+            && is_usual(header[16])
+            && !self.broadcasts.contains(&destination(header))
+            && is_transport_sound(header[9], bytes.get(DATAGRAM..OUTER + length)?);
+        is_carried.then_some(length)
+    }
+
+    #[inline(always)]
+    fn read_tunnelled(
+        &self,
+        bytes: &[u8],
+        outer: &[u8; ipv4::MIN_HEADER_LENGTH],
+    ) -> Option<Inside> {
         let head = bytes.first_chunk::<HEAD>()?;
-        let link = u32::from_be_bytes([head[12], head[13], head[14], head[15]]);
         let port = u16::from_be_bytes([head[DATAGRAM + 2], head[DATAGRAM + 3]]);
-        if link & 0xffff_ff00 != IPV4_AT_LINK || port != gtpu::PORT {
+        if port != gtpu::PORT {
             return None;
         }
-        let outer = head[OUTER..].first_chunk()?;
         let outer_length = whole(outer, bytes.len() - OUTER)?;
         let datagram = usize::from(u16::from_be_bytes([head[DATAGRAM + 4], head[DATAGRAM + 5]]));
         let message = MESSAGE - DATAGRAM
@@ -96,7 +138,6 @@ impl OwnAddresses {
             || datagram > outer_length - ipv4::MIN_HEADER_LENGTH
             || message > datagram
             || head[MESSAGE + 1] != MessageType::G_PDU.0
-            || !self.ipv4.contains(&destination(outer))
         {
             return None;
         }
@@ -113,18 +154,10 @@ impl OwnAddresses {
             return None;
         }
         let transport = bytes.get(offset + ipv4::MIN_HEADER_LENGTH..offset + length)?;
-        let sound = match Protocol(inside[9]) {
-            Protocol::UDP => udp::Datagram::new_checked(transport).is_ok(),
-            Protocol::TCP => tcp::Segment::new_checked(transport).is_ok(),
-            _ => true,
-        };
         let teid = [head[MESSAGE + 4], head[MESSAGE + 5], head[MESSAGE + 6], head[MESSAGE + 7]];
-        sound.then_some(Inside {
-            offset,
-            length: length as u16,
-            protocol: inside[9],
-            teid: Teid(u32::from_be_bytes(teid)),
-        })
+        let teid = Teid(u32::from_be_bytes(teid));
+        let protocol = inside[9];
+        is_transport_sound(protocol, transport).then_some(Inside { offset, length, protocol, teid })
     }
 
     /// Whether the addresses inside are without doubt of hosts beyond a link. A
@@ -136,6 +169,36 @@ impl OwnAddresses {
             && is_usual(inside[16])
             && !self.ipv4.contains(&to)
             && !self.broadcasts.contains(&to)
+    }
+}
+
+/// The metadata of an IPv4 packet without options that begins at `offset`.
+#[inline(always)]
+fn of_ipv4(port: u16, offset: usize, length: usize, protocol: u8) -> PacketMetadata {
+    PacketMetadata {
+        tags: Default::default(),
+        user: PacketMetadata::NONE,
+        bearer: PacketMetadata::NONE,
+        group: PacketMetadata::NONE,
+        step: StepValue::default(),
+        network_offset: offset as u16,
+        transport_offset: (offset + ipv4::MIN_HEADER_LENGTH) as u16,
+        ether_type: EtherType::IPV4.0,
+        vlan: PacketMetadata::NO_VLAN,
+        port,
+        protocol,
+        flags: 0,
+        network_length: length as u16,
+        outer_offset: 0,
+    }
+}
+
+#[inline(always)]
+fn is_transport_sound(protocol: u8, transport: &[u8]) -> bool {
+    match Protocol(protocol) {
+        Protocol::UDP => udp::Datagram::new_checked(transport).is_ok(),
+        Protocol::TCP => tcp::Segment::new_checked(transport).is_ok(),
+        _ => true,
     }
 }
 
