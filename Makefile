@@ -11,7 +11,7 @@ endif
 WEFT := $(TARGET)/release/weft
 
 .PHONY: help demo build test fmt lint source unit tested end-to-end book deb image \
-	test-packages test-sriov test-vm bench-quick instructions fuzz soak clean
+	test-packages test-sriov test-vm bench-quick instructions test-instructions fuzz soak clean
 
 help:
 	@echo "make demo         build, then run a node with 1,000 users for some seconds"
@@ -23,6 +23,7 @@ help:
 	@echo "make test-vm      a function in a virtual machine that is emulated; soak has it, too"
 	@echo "make bench-quick  what a packet costs, as ratios within one run"
 	@echo "make instructions what a packet costs in instructions, which no other load changes (valgrind)"
+	@echo "make test-instructions  that a packet takes no more of them than is recorded, by 3 %"
 	@echo "make fuzz         fuzz every parser and a gateway for a minute each (FUZZ_SECONDS=60)"
 	@echo "make soak         ten minutes of chaos and of mixed traffic, an hour of each fuzz target, 100,000 changes of fused rules, 2,000 mixed chains, 10,000 moves, 1,000 kills of nodes and of functions"
 	@echo "make book         the documentation as a site with search: target/book/docs/index.html"
@@ -98,8 +99,12 @@ bench-quick:
 	$(CARGO) run --release --locked -p weft-rig --bin bench-quick
 
 instructions: build
-	@scripts/prepare bench
+	@scripts/prepare instructions
 	WEFT=$(WEFT) scripts/instructions
+
+test-instructions: build
+	@scripts/prepare instructions
+	WEFT=$(WEFT) scripts/instructions --check
 
 book:
 	@scripts/prepare book
