@@ -159,6 +159,17 @@ is_faster_than_a_command() {
     ! wait "$commanding"
 }
 
+goes_over_called() {
+    moves police process || return 1
+    refused 'function police runs in a process' "$WEFT" run --take-over "$netns_work/node.yaml" || return 1
+    moves police call && take_over "$WEFT" && moves police process
+}
+
+# moves NAME COMPOSITION: a function, while packets pass.
+moves() {
+    "$WEFT" ctl function "$1" --composition "$2" >"$netns_work/moved" 2>&1 || { cat "$netns_work/moved" && return 1; }
+}
+
 start_it() {
     stop_node TERM 2>/dev/null
     start_node || return 1
@@ -223,6 +234,18 @@ begun=$(usage)
 UPGRADES=2
 start_traffic
 try "and goes from process to process" they_take_over
+sleep 0.5
+end_datagrams
+check "no datagram is lost, doubled or out of order" nothing_is_lost a b
+check "each is counted once" equal "packets" "$(usage)" "$((begun + $(all_of came)))"
+stop_node TERM
+
+write_node_file ""
+sed -i 's/    function: marker/&\n    process: {onFailure: drop}/' "$netns_work/node.yaml"
+try "a node with a function that may be in a process starts" start_it
+begun=$(usage)
+start_traffic
+try "a function in a process is called back, goes over, and returns" goes_over_called
 sleep 0.5
 end_datagrams
 check "no datagram is lost, doubled or out of order" nothing_is_lost a b
