@@ -132,7 +132,8 @@ fn contexts(rig: &mut Rig) -> Vec<(String, Vec<u8>)> {
     }
     let worker = &mut rig.node.workers()[0];
     contexts.extend(slots.into_iter().map(|(name, slot)| {
-        let mut octets = worker.end_with_context(all as u16, slot);
+        let mut octets = Vec::new();
+        worker.end_with_context(all as u16, slot, &mut octets);
         octets.drain(2..10);
         (name, octets)
     }));

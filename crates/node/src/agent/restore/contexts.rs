@@ -174,7 +174,8 @@ impl Restoration<'_> {
         for function in 0..contexts.taken.0.len() {
             if contexts.taken.clear(function, slot) && comes_back {
                 let worker = &self.workers[self.node.workers.owner(slot)];
-                let octets = worker.end_with_context(function as u16, slot);
+                let mut octets = Vec::new();
+                worker.end_with_context(function as u16, slot, &mut octets);
                 contexts.carried.push((whose.clone(), function, octets));
             }
         }
