@@ -12,6 +12,7 @@ use weft_dataplane::worker::Worker;
 use weft_function::Scope;
 use weft_state::{Change, StateError, Store};
 
+pub(crate) use self::bearers::ReadBearers;
 use self::contexts::{Contexts, Wanted};
 pub(crate) use self::follow::Followed;
 use self::sessions::UNREAD;
@@ -40,13 +41,18 @@ pub(crate) struct Restoration<'a> {
 }
 
 impl Restoration<'_> {
-    /// Takes what is in `store`, and keeps what changes from now on. Workers have met no packet.
+    /// Takes what is in `store`, of which a thread reads the bearers, and keeps what changes from
+    /// now on. Workers have met no packet.
     ///
     /// # Errors
     /// [`BuildError`], above all [`BuildError::Kept`].
-    pub fn restore(&mut self, store: Store, keeping: Keeping) -> Result<(), BuildError> {
+    pub fn restore(
+        &mut self,
+        (store, bearers): (Store, ReadBearers),
+        keeping: Keeping,
+    ) -> Result<(), BuildError> {
         let begun = Instant::now();
-        let bearers = self.restore_bearers(&store)?;
+        let bearers = self.take_bearers(bearers)?;
         let (sessions, lost) = self.restore_sessions(&store)?;
         tell_lost(&lost);
         let mut contexts = Contexts::default();

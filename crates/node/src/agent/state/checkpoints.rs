@@ -116,6 +116,11 @@ impl Checkpoints {
         self.written.entry(function.to_owned()).or_default();
     }
 
+    /// So many bearers and sessions are about to come.
+    pub fn make_room(&mut self, count: usize) {
+        self.added.reserve(count);
+    }
+
     /// A bearer or session came to this slot.
     pub fn came(&mut self, whose: Whose, slot: u32) {
         // What was written for the slot was another's.
