@@ -217,7 +217,10 @@ is_cut_off() {
 is_stopped() {
     add_one gateway-b && kill -TERM "${running[gateway-b]}" && taken_over gateway-a "stopped (SIGTERM)" || return 1
     wait "${running[gateway-b]}"
-    grep -q 'the standby has all records, and may take over' "$work/gateway-b.log"
+    # What had changed was written while packets passed.
+    note "$(grep -o 'behind the last packet.*' "$work/gateway-b.log")"
+    grep 'contexts that had changed were written' "$work/gateway-b.log" &&
+        grep -q 'the standby has all records, and may take over' "$work/gateway-b.log"
 }
 
 # no_controller: the active one goes on by the word of its standby.

@@ -120,6 +120,56 @@ is_killed_midway() {
     return 0
 }
 
+# starts_slowly: the node's program becomes one that waits for a word first; a command starts it.
+starts_slowly() {
+    rm -f "$netns_work/go-on"
+    cat >"$netns_work/slow" <<SH
+#!/bin/sh
+touch "$netns_work/waits"
+until [ -e "$netns_work/go-on" ]; do sleep 0.05; done
+exec "$WEFT" "\$@"
+SH
+    rm -f "$netns_work/waits"
+    chmod +x "$netns_work/slow" && mv "$netns_work/slow" "$netns_work/program"
+    "$WEFT" ctl upgrade >"$netns_work/upgraded.log" 2>&1 &
+    commanding=$!
+    wait_until 20 test -e "$netns_work/waits"
+}
+
+# from_a_copy: the node's process runs a copy of the program.
+from_a_copy() {
+    cp "$WEFT" "$netns_work/copy" && mv "$netns_work/copy" "$netns_work/program" &&
+        take_over "$netns_work/program"
+}
+
+is_refused_beside_a_command() {
+    local before status=0
+    from_a_copy && starts_slowly || return 1
+    before=$node
+    with_file 's/name: router/name: other/' 'node router.*node other' || status=1
+    touch "$netns_work/go-on"
+    wait "$commanding" || { cat "$netns_work/upgraded.log" && return 1; }
+    node=$(awk '$1 == "process" { print $2 }' "$netns_work/upgraded.log")
+    wait_until 20 is_gone "$before" && wait_until 30 usage && return "$status"
+}
+
+is_faster_than_a_command() {
+    from_a_copy && starts_slowly && take_over "$WEFT" || return 1
+    touch "$netns_work/go-on"
+    ! wait "$commanding"
+}
+
+goes_over_called() {
+    moves police process || return 1
+    refused 'function police runs in a process' "$WEFT" run --take-over "$netns_work/node.yaml" || return 1
+    moves police call && take_over "$WEFT" && moves police process
+}
+
+# moves NAME COMPOSITION: a function, while packets pass.
+moves() {
+    "$WEFT" ctl function "$1" --composition "$2" >"$netns_work/moved" 2>&1 || { cat "$netns_work/moved" && return 1; }
+}
+
 start_it() {
     stop_node TERM 2>/dev/null
     start_node || return 1
@@ -162,6 +212,11 @@ for how in garbage long accept refuse open silent; do
 done
 try "a new process is killed midway" is_killed_midway
 check "and the node goes on" goes_on
+try "a command starts a process, and one of another name is refused meanwhile" is_refused_beside_a_command
+check "the command has its own answer" says '^process .* has the node; packets waited' cat "$netns_work/upgraded.log"
+try "a command starts a process, and another one is faster" is_faster_than_a_command
+check "the command is told so" says "process $node has taken the node over meanwhile" cat "$netns_work/upgraded.log"
+check "and the node goes on" goes_on
 end_datagrams
 before=$(usage)
 "$WEFT" ctl upgrade >"$netns_work/upgraded.log" 2>&1
@@ -179,6 +234,18 @@ begun=$(usage)
 UPGRADES=2
 start_traffic
 try "and goes from process to process" they_take_over
+sleep 0.5
+end_datagrams
+check "no datagram is lost, doubled or out of order" nothing_is_lost a b
+check "each is counted once" equal "packets" "$(usage)" "$((begun + $(all_of came)))"
+stop_node TERM
+
+write_node_file ""
+sed -i 's/    function: marker/&\n    process: {onFailure: drop}/' "$netns_work/node.yaml"
+try "a node with a function that may be in a process starts" start_it
+begun=$(usage)
+start_traffic
+try "a function in a process is called back, goes over, and returns" goes_over_called
 sleep 0.5
 end_datagrams
 check "no datagram is lost, doubled or out of order" nothing_is_lost a b

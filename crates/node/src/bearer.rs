@@ -28,6 +28,7 @@ mod tunnels;
 mod written;
 mod wrong;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -50,6 +51,10 @@ pub use self::written::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMat
 pub use self::wrong::{BearerError, Wrong};
 use crate::ports::LinkState;
 pub use crate::subscribers::BearerId;
+
+/// What is looked up by numbers, many times for each command: with a fast hash. The numbers are a
+/// control plane's, which can do worse than heap them up; the seed is random all the same.
+pub(crate) type Numbered<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// The default bearer of a user: that of a dedicated one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

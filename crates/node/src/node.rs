@@ -20,7 +20,7 @@ use weft_node_config::{Blueprint, Workers};
 use weft_state::{Durability, Store};
 
 use crate::agent::show::Snapshot;
-use crate::agent::{Agent, Handle, Keeping, Lease, configured, restore_compositions};
+use crate::agent::{Agent, Handle, Keeping, Lease, ReadBearers, configured, restore_compositions};
 use crate::assemble::{Assembled, assemble};
 use crate::error::BuildError;
 
@@ -93,11 +93,16 @@ impl Node {
     ) -> Result<Node, BuildError> {
         let (keeping, configured) = (keeping(&blueprint), configured(&blueprint));
         restore_compositions(&mut blueprint, &store)?;
-        let mut node = Node::build_with(eal, blueprint, time)?;
-        let Node { agent, workers, .. } = &mut node;
-        agent.persistence.configured = configured;
-        agent.restoration(workers).restore(store, keeping)?;
-        Ok(node)
+        let (records, described) = (store.snapshot()?, blueprint.clone());
+        // Records are read while the node is assembled.
+        thread::scope(|scope| {
+            let bearers = ReadBearers::begin(scope, &records, &described)?;
+            let mut node = Node::build_with(eal, blueprint, time)?;
+            let Node { agent, workers, .. } = &mut node;
+            agent.persistence.configured = configured;
+            agent.restoration(workers).restore((store, bearers), keeping)?;
+            Ok(node)
+        })
     }
 
     fn build_with(

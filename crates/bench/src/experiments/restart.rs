@@ -1,6 +1,7 @@
 //! `restart`: how soon a node has again what commands had set, and what it costs that commands
 //! are durable.
 
+mod processes;
 mod standby;
 mod trial;
 mod upgrade;
@@ -10,12 +11,14 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use self::processes::Passed;
 use self::trial::{Commands, Restart};
 use crate::experiment::Study;
 use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, FigureKind, Results};
 use crate::run::{Cell, Run, Values};
 use weft_rig::Failure;
+use weft_rig::baseline::kernel;
 
 const X: &str = "bearers";
 const READY: &str = "ready";
@@ -24,6 +27,8 @@ const ALL: &str = "first packets of all";
 const RATE: &str = "durable commands";
 const LATENCY: &str = "a durable batch, p99";
 const UPGRADE: &str = "an upgrade";
+const LOST: &str = "packets lost in upgrades";
+const DISORDERED: &str = "packets doubled or out of order in upgrades";
 const TAKEOVER: &str = "a takeover by a standby";
 const MILLION: u32 = 1_000_000;
 
@@ -45,6 +50,8 @@ pub struct Parameters {
     /// Users of nodes that are taken over.
     #[schemars(inner(range(min = 1, max = 10_000_000)))]
     users: Vec<u32>,
+    /// Packets that pass a node which goes from process to process.
+    upgrades: Upgrades,
     /// Bearers of nodes that die and whose standby takes over.
     #[schemars(inner(range(min = 1, max = 10_000_000)))]
     standby: Vec<u32>,
@@ -54,6 +61,19 @@ pub struct Parameters {
     /// Clients that give commands at the same time, each a batch at a time.
     #[schemars(range(min = 1, max = 1000))]
     clients: usize,
+}
+
+/// A node between interfaces of the kernel that goes from process to process.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Upgrades {
+    /// How often, in each repetition; 0 leaves it out.
+    count: u32,
+    /// Users that have packets.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    users: u32,
+    /// Packets per second.
+    pps: f64,
 }
 
 impl Study for Restarts {
@@ -85,6 +105,7 @@ impl Study for Restarts {
         run.rounds(parameters.repetitions, &upgrades, |rig, &users| {
             Ok((Values::of(upgrade::upgrade(rig, users)?.as_secs_f64() * 1e3), 0.0))
         })?;
+        parameters.lose(run)?;
         run.series(TAKEOVER, X, "ms", Some(Better::Lower));
         let takeovers: Vec<_> =
             parameters.standby.iter().map(|count| Cell::new(TAKEOVER, *count, *count)).collect();
@@ -113,6 +134,11 @@ impl Study for Restarts {
     fn conclude(parameters: &Parameters, results: &mut Results) {
         let most = parameters.bearers.iter().copied().max().unwrap_or(MILLION);
         let at = |name: &str, x: u32| results.series(name).and_then(|series| series.mean_at(x));
+        // Of all upgrades that were made.
+        let sum = |name: &str| {
+            let point = results.series(name)?.at(parameters.upgrades.users)?;
+            Some(point.raw.iter().sum())
+        };
         let (ready, first, all) = (at(READY, MILLION), at(FIRST, MILLION), at(ALL, MILLION));
         let (rate, latency) = (at(RATE, most), at(LATENCY, most));
         let figures = [
@@ -124,6 +150,8 @@ impl Study for Restarts {
             ("upgrade_blackout_ms_1k", at(UPGRADE, 1000)),
             ("upgrade_blackout_ms_100k", at(UPGRADE, 100_000)),
             ("standby_takeover_ms", at(TAKEOVER, 100_000)),
+            ("upgrade_lost", sum(LOST)),
+            ("upgrade_disordered", sum(DISORDERED)),
         ];
         for (name, value) in figures {
             value.into_iter().for_each(|value| results.derive(name, value));
@@ -143,5 +171,25 @@ impl Study for Restarts {
                 )
                 .axes(Axis::log("Bearers", ""), Axis::log("Time", "s"));
         results.figures = drawing.of(results).into_iter().collect();
+    }
+}
+
+impl Parameters {
+    /// Counts packets that are lost while a node goes from process to process.
+    fn lose(&self, run: &mut Run<'_>) -> Result<(), Failure> {
+        let Upgrades { count, users, pps } = self.upgrades;
+        if count == 0 {
+            return Ok(());
+        }
+        if let Some(lacking) = kernel::lacking() {
+            run.note(lacking);
+            return Ok(());
+        }
+        run.series(LOST, X, "packets", Some(Better::Lower));
+        run.series(DISORDERED, X, "packets", Some(Better::Lower));
+        run.rounds(self.repetitions, &[Cell::new(LOST, users, ())], |rig, ()| {
+            let Passed { lost, disordered } = processes::upgrades(rig, (users, pps), count)?;
+            Ok((Values::of(lost as f64).and(DISORDERED, Some(disordered as f64)), 0.0))
+        })
     }
 }

@@ -156,13 +156,12 @@ impl Worker {
         self.element.functions_mut().iter_mut().for_each(|one| one.instance.go_on(now));
     }
 
-    /// What a function exports of a context, once no packet comes any more.
-    pub fn end_with_context(&self, function: u16, slot: u32) -> Vec<u8> {
-        let (now, mut octets) = (self.clock.now(), Vec::new());
+    /// Adds what a function exports of a context to `octets`, once no packet comes any more.
+    pub fn end_with_context(&self, function: u16, slot: u32, octets: &mut Vec<u8>) {
+        let now = self.clock.now();
         if let Some(function) = self.element.plan().functions.get(usize::from(function)) {
-            function.instance.export(slot, now, &mut octets);
+            function.instance.export(slot, now, octets);
         }
-        octets
     }
 
     /// Works on a list of changes; gives it back when it is done.

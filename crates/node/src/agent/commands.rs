@@ -301,6 +301,14 @@ impl Agent {
         self.persistence.when_durable(done);
     }
 
+    /// Looks at all contexts, and writes those that have changed since they were written, as
+    /// fast as the disk and the standby take them, while packets pass. `told` hears how many
+    /// these were, once they are durable; it is dropped where no contexts are kept. A node that
+    /// is stopped behind it has little left to write.
+    pub fn checkpoint_all(&mut self, told: impl FnOnce(u64) + Send + 'static) {
+        self.persistence.checkpoint_all(Box::new(told));
+    }
+
     /// What is kept, where something is.
     pub fn state_view(&self) -> Option<StateView> {
         self.persistence.view(self.clock.now())

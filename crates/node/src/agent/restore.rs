@@ -12,13 +12,14 @@ use weft_dataplane::worker::Worker;
 use weft_function::Scope;
 use weft_state::{Change, StateError, Store};
 
+pub(crate) use self::bearers::ReadBearers;
 use self::contexts::{Contexts, Wanted};
 pub(crate) use self::follow::Followed;
 use self::sessions::UNREAD;
 pub(super) use self::sessions::tell_lost;
 use super::provisioning::Provisioning;
-use super::state::checkpoints::record;
-use super::state::{CRASHES, Keeping, LIFE, NODE, Restored, life};
+use super::state::checkpoints::{is_new, record};
+use super::state::{CRASHES, Keeping, LIFE, NODE, Restored, State, life};
 use crate::error::BuildError;
 use crate::subscribers::Whose;
 
@@ -40,13 +41,18 @@ pub(crate) struct Restoration<'a> {
 }
 
 impl Restoration<'_> {
-    /// Takes what is in `store`, and keeps what changes from now on. Workers have met no packet.
+    /// Takes what is in `store`, of which a thread reads the bearers, and keeps what changes from
+    /// now on. Workers have met no packet.
     ///
     /// # Errors
     /// [`BuildError`], above all [`BuildError::Kept`].
-    pub fn restore(&mut self, store: Store, keeping: Keeping) -> Result<(), BuildError> {
+    pub fn restore(
+        &mut self,
+        (store, bearers): (Store, ReadBearers),
+        keeping: Keeping,
+    ) -> Result<(), BuildError> {
         let begun = Instant::now();
-        let bearers = self.restore_bearers(&store)?;
+        let bearers = self.take_bearers(bearers)?;
         let (sessions, lost) = self.restore_sessions(&store)?;
         tell_lost(&lost);
         let mut contexts = Contexts::default();
@@ -114,11 +120,15 @@ impl Restoration<'_> {
     /// more. Returns when that is durable.
     pub fn end(&mut self) {
         let Some(mut state) = self.node.persistence.state.take() else { return };
+        let (begun, changes) = (Instant::now(), state.changes.len());
+        let mut octets = Vec::new();
         if state.checkpoints.is_at_work() {
             for (number, plan) in self.node.blueprint.functions.iter().enumerate() {
                 if !plan.kind.checkpointed || !plan.composition.is_at_hand() {
                     continue;
                 }
+                let State { checkpoints, changes, .. } = &mut *state;
+                let written = checkpoints.written_of(&plan.name);
                 let scope = self.node.trials.instance(number).scope();
                 let sessions = self.node.subscribers.sessions.entries.keys().copied();
                 let sessions = sessions.map(Whose::Session).filter(|_| scope != Scope::Group);
@@ -130,17 +140,21 @@ impl Restoration<'_> {
                     let Some(worker) = self.workers.get_mut(self.node.workers.owner(slot)) else {
                         continue;
                     };
-                    let octets = worker.end_with_context(number as u16, slot);
-                    if state.checkpoints.is_new(&plan.name, slot, &octets) {
-                        state.changes.push(record(&plan.name, plan.kind.name, &whose, &octets));
+                    octets.clear();
+                    worker.end_with_context(number as u16, slot, &mut octets);
+                    if is_new(written, slot, &octets) {
+                        changes.push(record(&plan.name, plan.kind.name, &whose, &octets));
                     }
                 }
             }
         }
+        let contexts = state.changes.len() - changes;
         let age = if state.checkpoints.is_at_work() { 0 } else { NEVER };
         state.changes.extend([life(true, age), Change::remove(NODE, CRASHES)]);
         state.writer.write(state.changes, state.done);
         drop(state.writer.stop());
+        let seconds = begun.elapsed().as_secs_f64();
+        tracing::info!(contexts, seconds, "behind the last packet contexts were written");
     }
 }
 

@@ -21,7 +21,7 @@ use utoipa::ToSchema;
 use weft_node_config::Blueprint;
 use weft_state::{Change, Done, Durability, Kind, Store, Writer};
 
-use self::checkpoints::Checkpoints;
+use self::checkpoints::{Checkpoints, Told};
 pub(crate) use self::compositions::Configured;
 pub(crate) use self::compositions::{configured, restore as restore_compositions};
 pub(super) use self::sessions::{NOTES, REPORTED, SESSIONS, change_of};
@@ -258,6 +258,14 @@ impl Persistence {
         }
     }
 
+    /// Looks at all contexts, and writes those that have changed, as fast as disk and standby
+    /// take them. `told` hears how many these were; it is dropped where no contexts are kept.
+    pub fn checkpoint_all(&mut self, told: Told) {
+        if let Some(state) = &mut self.state {
+            state.checkpoints.begin_round(told);
+        }
+    }
+
     /// Gives what this round has changed to the disk; whether there was anything. Contexts are
     /// read unless something moves (`is_moving`).
     pub fn write(
@@ -267,8 +275,12 @@ impl Persistence {
         now: u64,
     ) -> bool {
         let Some(state) = &mut self.state else { return false };
-        let State { checkpoints, changes, .. } = &mut **state;
-        let mut busy = checkpoints.look_after(changes, contexts, is_moving, now);
+        let State { checkpoints, changes, done, .. } = &mut **state;
+        // A standby that is behind would need a copy of all records in the end.
+        let is_behind = checkpoints.is_in_round()
+            && self.standby.as_ref().is_some_and(|standby| standby.is_behind());
+        let is_not_now = is_moving || is_behind;
+        let mut busy = checkpoints.look_after((changes, done), contexts, is_not_now, now);
         if now.wrapping_sub(state.sign) >= SIGNS && state.checkpoints.is_at_work() {
             state.sign = now;
             state.changes.push(life(false, state.checkpoints.age(now)));

@@ -272,7 +272,7 @@ impl Restoration<'_> {
     /// [`BuildError`], above all [`BuildError::Kept`].
     pub fn take_records(
         &mut self,
-        records: &dyn Records,
+        records: &(dyn Records + Sync),
         store: Option<(Store, Keeping)>,
         (is_beside, has_them): (bool, bool),
     ) -> Result<(), BuildError> {

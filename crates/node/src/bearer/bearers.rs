@@ -1,6 +1,5 @@
 //! The agent's record of bearers that were added by commands.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use weft_dataplane::classify::Tables;
@@ -11,7 +10,7 @@ use weft_wire::gtpu::Teid;
 
 use super::entry::{BearerRole, DynamicUser, Entry, Setting};
 use super::tunnels::Tunnels;
-use super::{Action, BearerId, Selector, User};
+use super::{Action, BearerId, Numbered, Selector, User};
 use crate::gtpu_peers::{Ends, Paths};
 use crate::plan::Trials;
 
@@ -27,17 +26,17 @@ pub(crate) enum KeyConflict {
 /// All bearers that were added by commands, and the keys of all users.
 #[derive(Debug)]
 pub(crate) struct Bearers {
-    pub entries: HashMap<BearerId, Entry>,
+    pub entries: Numbered<BearerId, Entry>,
     /// Keys that are taken, by users or bearers.
     pub taken: Tables,
     /// Selectors that are taken, by the slot of their user.
-    pub selectors: HashMap<(u32, Selector), BearerId>,
+    pub selectors: Numbered<(u32, Selector), BearerId>,
     /// Dedicated bearers, by the slot of their user.
-    pub dedicated: HashMap<u32, Vec<BearerId>>,
+    pub dedicated: Numbered<u32, Vec<BearerId>>,
     /// Users that move and are not of the configuration.
-    pub dynamic_users: HashMap<User, DynamicUser>,
+    pub dynamic_users: Numbered<User, DynamicUser>,
     /// Bearers, by slot, whose first waiting packet is to be told.
-    pub told: HashMap<u32, BearerId>,
+    pub told: Numbered<u32, BearerId>,
     /// The tunnels that they send into.
     pub tunnels: Tunnels<BearerId>,
     /// Names of the plans that users are like, once each.
@@ -48,12 +47,12 @@ impl Bearers {
     /// A record without bearers. `taken` has the keys of the users that are there.
     pub fn new(taken: Tables) -> Bearers {
         Bearers {
-            entries: HashMap::new(),
+            entries: Numbered::default(),
             taken,
-            selectors: HashMap::new(),
-            dedicated: HashMap::new(),
-            dynamic_users: HashMap::new(),
-            told: HashMap::new(),
+            selectors: Numbered::default(),
+            dedicated: Numbered::default(),
+            dynamic_users: Numbered::default(),
+            told: Numbered::default(),
             tunnels: Tunnels::default(),
             plan_names: Vec::new(),
         }

@@ -1,10 +1,9 @@
 //! Which bearer or session sends into which tunnel: for Error Indications, and for the paths
 //! that are watched.
 
-use std::collections::HashMap;
-
 use weft_function::TunnelEnd;
 
+use super::Numbered;
 use crate::gtpu_peers::Paths;
 
 /// A tunnel: the number of its path, and its TEID at the peer.
@@ -13,15 +12,15 @@ type Key = (u32, u32);
 /// Bearers or sessions, by the tunnels that they send into.
 #[derive(Debug)]
 pub(crate) struct Tunnels<I> {
-    first: HashMap<Key, I>,
+    first: Numbered<Key, I>,
     /// Bearers that share a tunnel with the first, as the QoS flows of a PDU
     /// session do (TS 23.501 §5.7.1).
-    more: HashMap<Key, Vec<I>>,
+    more: Numbered<Key, Vec<I>>,
 }
 
 impl<I> Default for Tunnels<I> {
     fn default() -> Self {
-        Tunnels { first: HashMap::new(), more: HashMap::new() }
+        Tunnels { first: Numbered::default(), more: Numbered::default() }
     }
 }
 

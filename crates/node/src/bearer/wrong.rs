@@ -122,7 +122,7 @@ pub enum Wrong {
     #[error("no room for so many keys of this kind; raise limits.users and restart")]
     NoRoomForKeys,
     /// What is changed could not be kept.
-    #[error("{0}; commands are refused until it can be written again")]
+    #[error("{0}; commands are refused for as long as that is so")]
     NotKept(std::sync::Arc<str>),
     /// Another process takes the node over, or did not in the end.
     #[error("another process is taking the node over; try again")]

@@ -30,7 +30,7 @@ impl Node {
     pub fn stand_by(
         eal: &Eal,
         mut blueprint: Blueprint,
-        records: &dyn Records,
+        records: &(dyn Records + Sync),
     ) -> Result<StandingNode, BuildError> {
         let begun = Instant::now();
         let (keeping, configured) = (keeping(&blueprint), configured(&blueprint));

@@ -267,7 +267,7 @@ impl Predecessor {
         is_beside: bool,
     ) -> Result<Built, TakeOverError> {
         let (keeping, configured) = (keeping(&blueprint), configured(&blueprint));
-        let records: &dyn Records = &self.records;
+        let records: &(dyn Records + Sync) = &self.records;
         restore_compositions(&mut blueprint, records).map_err(BuildError::from)?;
         let mut node = Node::build_with(eal, blueprint, None)?;
         node.agent.persistence.configured = configured;

@@ -132,7 +132,8 @@ fn contexts(rig: &mut Rig) -> Vec<(String, Vec<u8>)> {
     }
     let worker = &mut rig.node.workers()[0];
     contexts.extend(slots.into_iter().map(|(name, slot)| {
-        let mut octets = worker.end_with_context(all as u16, slot);
+        let mut octets = Vec::new();
+        worker.end_with_context(all as u16, slot, &mut octets);
         octets.drain(2..10);
         (name, octets)
     }));
@@ -298,7 +299,8 @@ fn a_change_of_how_functions_run_asks_for_another_node() {
     active.rig.node.agent().compose(&function, &wanted).unwrap();
     let changes = active.written(Vec::new());
     let base = opened(base.path());
-    let mut standing = Node::stand_by(eal(), blueprint(&yaml()), &base).unwrap();
+    let records = base.snapshot().unwrap();
+    let mut standing = Node::stand_by(eal(), blueprint(&yaml()), &records).unwrap();
     assert!(!changes.iter().all(|some| standing.apply(some).unwrap()));
 }
 
@@ -311,7 +313,8 @@ fn a_configuration_that_cannot_have_a_bearer_is_named() {
     assert!(active.commands(json!([user(7, 7)])));
     let changes = active.written(Vec::new());
     let other = yaml().replace("name: like,", "name: other,");
-    let mut standing = Node::stand_by(eal(), blueprint(&other), &base).unwrap();
+    let records = base.snapshot().unwrap();
+    let mut standing = Node::stand_by(eal(), blueprint(&other), &records).unwrap();
     let outcome: Result<Vec<_>, BuildError> =
         changes.iter().map(|some| standing.apply(some)).collect();
     let text = outcome.unwrap_err().to_string();

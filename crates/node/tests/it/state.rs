@@ -6,7 +6,7 @@ mod records;
 
 use std::fs;
 use std::path::Path;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -201,6 +201,57 @@ fn usage_goes_on_from_the_last_checkpoint_and_is_counted_once() {
     let mut again = restored(UPF, folder.path()).unwrap();
     assert_eq!((counted(&mut again, 7), counted(&mut again, 9)), (7, 3));
     assert_eq!(again.tally("ue"), 1);
+}
+
+/// Looks at all contexts at once; how many were written.
+fn round(rig: &mut Rig) -> Option<u64> {
+    let (tell, told) = channel();
+    rig.node.agent().checkpoint_all(move |count| tell.send(count).unwrap());
+    let begun = Instant::now();
+    loop {
+        rig.settle();
+        match told.try_recv() {
+            Ok(count) => return Some(count),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) => assert!(begun.elapsed() < Duration::from_secs(60)),
+        }
+    }
+}
+
+#[test]
+fn a_round_before_the_end_writes_what_has_changed_and_leaves_little() {
+    let folder = tempfile::tempdir().unwrap();
+    // Slow enough that no context has its turn.
+    let mut rig = restored(&UPF.replace("rate: 100000", "rate: 1"), folder.path()).unwrap();
+    let users: Vec<_> = (1..=60).map(|number| user(number.into(), number)).collect();
+    apply(&mut rig, Value::Array(users)).unwrap();
+    rig.send(0, &vec![uplink(1); 5]);
+    rig.send(0, &vec![uplink(2); 3]);
+    assert!(round(&mut rig).unwrap() >= 60);
+    assert_eq!(round(&mut rig), Some(0));
+    rig.send(0, &vec![uplink(1); 2]);
+    let before = rig.node.agent().state_view().unwrap().changes;
+    assert_eq!(round(&mut rig), Some(1));
+    let changes = rig.node.agent().state_view().unwrap().changes - before;
+    assert!(changes < 10, "{changes} changes for one context");
+    // A node that is killed behind it has lost nothing.
+    let mut again = restored(UPF, left_by(folder.path()).path()).unwrap();
+    assert_eq!((counted(&mut again, 1), counted(&mut again, 2)), (7, 3));
+    // A bearer that goes meanwhile takes nothing along.
+    apply(&mut rig, json!([{"remove": 2}, user(61, 61)])).unwrap();
+    rig.send(0, &[uplink(61)]);
+    assert!(round(&mut rig).unwrap() >= 1);
+    rig.node.stop();
+    let mut again = restored(UPF, folder.path()).unwrap();
+    assert_eq!((counted(&mut again, 1), counted(&mut again, 61)), (7, 1));
+    assert_eq!(bearers(&mut again).len(), 60);
+}
+
+#[test]
+fn no_round_is_told_of_where_no_contexts_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rig = restored(&UPF.replace("rate: 100000", "rate: 0"), folder.path()).unwrap();
+    assert_eq!(round(&mut rig), None);
 }
 
 #[test]

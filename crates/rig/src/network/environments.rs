@@ -151,6 +151,7 @@ impl Environment {
     }
 }
 
-fn af_packet(rig: &Rig, interface: &str) -> String {
+/// The device string of AF_PACKET sockets on an interface.
+pub fn af_packet(rig: &Rig, interface: &str) -> String {
     format!("net_af_packet{},iface={interface},{AF_PACKET_RING}", rig.serial())
 }

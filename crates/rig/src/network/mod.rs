@@ -1,6 +1,6 @@
 //! Links, namespaces and switches of the kernel and of DPDK.
 
-pub(crate) mod cable;
+pub mod cable;
 pub(crate) mod delay;
 pub mod environments;
 pub(crate) mod iproute;

@@ -19,15 +19,40 @@ use weft_rig::Rig;
 use weft_rig::search::{BinarySearch, SystemUnderTest, Trial};
 
 const X: &str = "commands, thousands per second";
-const LOST: &str = "packets lost";
-const UNSENT: &str = "packets due and not sent";
-const LATE: &str = "commands late";
-const TIME: &str = "time of a command";
+/// What commands set is forgotten with the node.
+const FORGOTTEN: Regime = Regime {
+    lost: "packets lost",
+    unsent: "packets due and not sent",
+    late: "commands late",
+    time: "time of a command",
+    is_durable: false,
+    suffix: "",
+};
+/// It is on the disk before they are answered.
+const DURABLE: Regime = Regime {
+    lost: "packets lost, durable commands",
+    unsent: "packets due and not sent, durable commands",
+    late: "durable commands late",
+    time: "time of a durable command",
+    is_durable: true,
+    suffix: "_durable",
+};
 const CITED: &str = "signalling of a million users";
 /// Messages per second that the paper cites for a million users.
 const MESSAGES: f64 = 94_000.0;
 /// The share of them that has to be made for what is lost to be told as lost at that load.
 const MADE: f64 = 0.98;
+
+/// How commands are kept, and the series of that.
+struct Regime {
+    lost: &'static str,
+    unsent: &'static str,
+    late: &'static str,
+    time: &'static str,
+    is_durable: bool,
+    /// Of derived numbers.
+    suffix: &'static str,
+}
 
 /// See [`Study::VARIES`].
 pub struct SgwSignalling;
@@ -53,11 +78,11 @@ pub struct Parameters {
     /// Commands that are applied at once.
     #[schemars(range(min = 1))]
     batch: usize,
-    /// Whether what commands set is kept on the disk, and each is answered once it is durable.
-    #[serde(default)]
-    durable: bool,
     /// Commands per second, in thousands.
     thousands: Vec<f64>,
+    /// The same of commands that are answered once what they set is on the disk.
+    #[serde(default)]
+    durable_thousands: Vec<f64>,
     /// The share of the highest rate without loss that is offered.
     share: f64,
     /// How the highest rate without loss is searched for, without commands.
@@ -90,97 +115,50 @@ impl Study for SgwSignalling {
     type Parameters = Parameters;
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {
-        let Parameters { bearers, sessions, batch, durable, .. } = *parameters;
-        let system = RefCell::new(Signalled::new(run.rig, (bearers, sessions), batch, durable)?);
-        if durable {
-            run.note(format!(
-                "Commands were durable: the store lay in {}.",
-                std::env::temp_dir().display()
-            ));
-        }
+        let system = RefCell::new(parameters.system(run.rig, &FORGOTTEN)?);
         let limit = parameters.limit(run.rig, &mut system.borrow_mut())?;
         run.derive("lossless_pps", limit);
         run.derive("offered_pps", limit * parameters.share);
-        run.series(LOST, X, "packets", Some(Better::Lower));
-        run.series(UNSENT, X, "packets", Some(Better::Lower));
-        run.series(LATE, X, "commands", Some(Better::Lower));
-        run.series(TIME, X, "µs", Some(Better::Lower));
-        let cells: Vec<_> = parameters
-            .thousands
-            .iter()
-            .map(|thousands| Cell::new(LOST, *thousands, thousands * 1e3))
-            .collect();
-        run.rounds(parameters.repetitions, &cells, |_, &commands| {
-            let offered = parameters.offered(limit * parameters.share, commands);
-            let outcome = system.borrow_mut().offer(&offered)?;
-            let Outcome { sent, unsent, lost, commands_late, commanding, disturbance, .. } =
-                outcome;
-            let made = outcome.commands;
-            let time = (made > 0).then(|| commanding.as_secs_f64() * 1e6 / made as f64);
-            let values = Values::of(lost as f64)
-                .and(LATE, (commands > 0.0).then_some(commands_late as f64))
-                .and(UNSENT, Some(unsent as f64))
-                .and(TIME, time);
-            // The commands are late where the agent is; the traffic, where the generator is.
-            let share = sent as f64 / (sent + unsent).max(1) as f64;
-            let values = values.sent(Sent { at: made as f64 / parameters.seconds / 1e3, share });
-            Ok((values, disturbance))
-        })
+        parameters.rounds(run, &FORGOTTEN, (limit, &system))?;
+        drop(system);
+        if parameters.durable_thousands.is_empty() {
+            return Ok(());
+        }
+        run.note(format!(
+            "The store of durable commands lay in {}.",
+            std::env::temp_dir().display()
+        ));
+        let system = RefCell::new(parameters.system(run.rig, &DURABLE)?);
+        parameters.rounds(run, &DURABLE, (limit, &system))
     }
 
     fn conclude(parameters: &Parameters, results: &mut Results) {
-        let worst = |series: &str, thousands: f64| {
-            let point = results.series(series)?.at(thousands)?;
-            Some(point.raw.iter().copied().fold(0.0, f64::max))
-        };
-        let clean = |thousands: &&f64| {
-            let late = worst(LATE, **thousands).unwrap_or(0.0);
-            worst(LOST, **thousands) == Some(0.0) && late == 0.0
-        };
-        // What the generator did not reach says nothing, for or against.
-        let counts = |thousands: &&f64| worst(LOST, **thousands).is_some();
-        let clean = parameters.thousands.iter().filter(counts).take_while(clean);
-        let made = clean.filter_map(|thousands| results.series(LOST)?.at(*thousands)?.position());
-        let most = made.fold(0.0, f64::max);
-        // Fewer commands than that, since the agent took longer for them, are not that load.
-        let made_94k = results.series(LOST).and_then(|one| one.at(MESSAGES / 1e3)?.position());
-        let is_reached = made_94k.is_some_and(|made| made * 1e3 >= MADE * MESSAGES);
-        let at_94k = worst(LOST, MESSAGES / 1e3).filter(|_| is_reached);
-        let unsent = worst(UNSENT, MESSAGES / 1e3).unwrap_or(f64::NAN);
-        results.derive("max_messages_per_s_without_loss", most * 1e3);
-        if let Some(lost) = at_94k {
-            results.derive("lost_at_94k_per_s", lost);
-            results.derive("unsent_at_94k_per_s", unsent);
-            results.says = format!(
-                "While {:.0} commands a second establish, modify and delete sessions, traffic at \
-                 {:.0} % of the highest rate without loss loses {lost:.0} packets at most; nothing \
-                 is lost, and no command late, up to {:.0} commands a second.",
-                MESSAGES,
-                parameters.share * 100.0,
-                most * 1e3,
-            );
+        let forgotten = Outcomes::of(&FORGOTTEN, &parameters.thousands, results);
+        let durable = Outcomes::of(&DURABLE, &parameters.durable_thousands, results);
+        forgotten.derive(&FORGOTTEN, results);
+        if !parameters.durable_thousands.is_empty() {
+            durable.derive(&DURABLE, results);
         }
-        if let (None, Some(made)) = (at_94k, made_94k) {
-            results.says = format!(
-                "Of {MESSAGES:.0} commands a second the node made {:.0}, so that nothing is said \
-                 of that load; nothing is lost, and no command late, up to {:.0} commands a second.",
-                made * 1e3,
-                most * 1e3,
-            );
+        results.says = forgotten.says(parameters.share);
+        if let Some(lost) = durable.at_94k {
+            results.says.push_str(&format!(
+                " With commands that are durable before they are answered it loses {lost:.0}."
+            ));
         }
         results.paper = vec![paper(
             CITED,
             MESSAGES / 1e3,
             "Lange et al., §III-A, after its [17]: messages per second per million users",
         )];
+        let (lost, time) = ([FORGOTTEN.lost, DURABLE.lost], [FORGOTTEN.time, DURABLE.time]);
         let drawings = [
-            figure("lost", "Packets lost while sessions come and go", FigureKind::Lines, [LOST])
+            figure("lost", "Packets lost while sessions come and go", FigureKind::Lines, lost)
                 .caption(
                     "The mean of all repetitions, at the commands that were really made; not \
                      measured by the paper.",
                 )
                 .axes(Axis::linear("Commands", "thousands per second"), Axis::linear("Lost", "")),
-            figure("time", "What a command takes", FigureKind::Lines, [TIME])
+            figure("time", "What a command takes", FigureKind::Lines, time)
                 .caption("Time of the agent for each command, applied in batches.")
                 .axes(Axis::linear("Commands", "thousands per second"), Axis::linear("Time", "µs")),
         ];
@@ -188,7 +166,109 @@ impl Study for SgwSignalling {
     }
 }
 
+/// What came of the commands of a regime.
+struct Outcomes {
+    /// The most commands a second, in thousands, up to which nothing is lost and none is late.
+    most: f64,
+    /// Thousands a second that were made where [`MESSAGES`] were to be.
+    made_94k: Option<f64>,
+    /// The most packets that were lost and not sent in a trial then, if so many were made.
+    at_94k: Option<f64>,
+    unsent: f64,
+}
+
+impl Outcomes {
+    fn of(regime: &Regime, thousands: &[f64], results: &Results) -> Outcomes {
+        let worst = |series: &str, thousands: f64| {
+            let point = results.series(series)?.at(thousands)?;
+            Some(point.raw.iter().copied().fold(0.0, f64::max))
+        };
+        let clean = |thousands: &&f64| {
+            let late = worst(regime.late, **thousands).unwrap_or(0.0);
+            worst(regime.lost, **thousands) == Some(0.0) && late == 0.0
+        };
+        // What the generator did not reach says nothing, for or against.
+        let counts = |thousands: &&f64| worst(regime.lost, **thousands).is_some();
+        let made = |thousands: f64| results.series(regime.lost)?.at(thousands)?.position();
+        let clean = thousands.iter().filter(counts).take_while(clean);
+        let most = clean.filter_map(|thousands| made(*thousands)).fold(0.0, f64::max);
+        // Fewer commands than that, since the agent took longer for them, are not that load.
+        let made_94k = made(MESSAGES / 1e3);
+        let is_reached = made_94k.is_some_and(|made| made * 1e3 >= MADE * MESSAGES);
+        let at_94k = worst(regime.lost, MESSAGES / 1e3).filter(|_| is_reached);
+        let unsent = worst(regime.unsent, MESSAGES / 1e3).unwrap_or(f64::NAN);
+        Outcomes { most, made_94k, at_94k, unsent }
+    }
+
+    fn derive(&self, regime: &Regime, results: &mut Results) {
+        let suffix = regime.suffix;
+        let most = self.most * 1e3;
+        results.derive(format!("max_messages_per_s_without_loss{suffix}"), most);
+        if let Some(lost) = self.at_94k {
+            results.derive(format!("lost_at_94k_per_s{suffix}"), lost);
+            results.derive(format!("unsent_at_94k_per_s{suffix}"), self.unsent);
+        }
+    }
+
+    fn says(&self, share: f64) -> String {
+        let most = self.most * 1e3;
+        match (self.at_94k, self.made_94k) {
+            (Some(lost), _) => format!(
+                "While {MESSAGES:.0} commands a second establish, modify and delete sessions, \
+                 traffic at {:.0} % of the highest rate without loss loses {lost:.0} packets at \
+                 most; nothing is lost, and no command late, up to {most:.0} commands a second.",
+                share * 100.0,
+            ),
+            (None, Some(made)) => format!(
+                "Of {MESSAGES:.0} commands a second the node made {:.0}, so that nothing is said \
+                 of that load; nothing is lost, and no command late, up to {most:.0} commands a \
+                 second.",
+                made * 1e3,
+            ),
+            (None, None) => String::new(),
+        }
+    }
+}
+
 impl Parameters {
+    fn system<'r>(&self, rig: &'r Rig, regime: &Regime) -> Result<Signalled<'r>, Failure> {
+        Signalled::new(rig, (self.bearers, self.sessions), self.batch, regime.is_durable)
+    }
+
+    /// Offers packets and commands of a regime at each of its rates.
+    fn rounds(
+        &self,
+        run: &mut Run<'_>,
+        regime: &Regime,
+        (limit, system): (f64, &RefCell<Signalled<'_>>),
+    ) -> Result<(), Failure> {
+        run.series(regime.lost, X, "packets", Some(Better::Lower));
+        run.series(regime.unsent, X, "packets", Some(Better::Lower));
+        run.series(regime.late, X, "commands", Some(Better::Lower));
+        run.series(regime.time, X, "µs", Some(Better::Lower));
+        let all = if regime.is_durable { &self.durable_thousands } else { &self.thousands };
+        let cells: Vec<_> = all
+            .iter()
+            .map(|thousands| Cell::new(regime.lost, *thousands, thousands * 1e3))
+            .collect();
+        run.rounds(self.repetitions, &cells, |_, &commands| {
+            let offered = self.offered(limit * self.share, commands);
+            let outcome = system.borrow_mut().offer(&offered)?;
+            let Outcome { sent, unsent, lost, commands_late, commanding, disturbance, .. } =
+                outcome;
+            let made = outcome.commands;
+            let time = (made > 0).then(|| commanding.as_secs_f64() * 1e6 / made as f64);
+            let values = Values::of(lost as f64)
+                .and(regime.late, (commands > 0.0).then_some(commands_late as f64))
+                .and(regime.unsent, Some(unsent as f64))
+                .and(regime.time, time);
+            // The commands are late where the agent is; the traffic, where the generator is.
+            let share = sent as f64 / (sent + unsent).max(1) as f64;
+            let values = values.sent(Sent { at: made as f64 / self.seconds / 1e3, share });
+            Ok((values, disturbance))
+        })
+    }
+
     fn offered(&self, packets: f64, commands: f64) -> Offered {
         let duration = Duration::from_secs_f64(self.seconds);
         Offered { packets, commands, duration, frame_bytes: self.frame_bytes }

@@ -2,6 +2,7 @@
 
 mod beside;
 mod handover;
+mod leaving;
 mod life;
 mod settings;
 mod standby;

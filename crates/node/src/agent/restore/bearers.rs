@@ -1,24 +1,88 @@
-//! Bearers that are there again when the node starts. A thread reads what their records say, while
-//! this one puts them into the books and gives them to the workers.
+//! Bearers that are there again when the node starts. A thread reads their records, this one puts
+//! them into the books, and another one gives them to the workers.
 
-use std::sync::mpsc::{channel, sync_channel};
-use std::thread;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, Scope};
 
+use weft_dataplane::worker::Worker;
 use weft_node_config::Blueprint;
 use weft_state::Records;
 
 use super::Restoration;
+use crate::agent::provisioning::Provisioning;
 use crate::agent::state::{BEARERS, DEDICATED};
 use crate::bearer::{BearerCommand, BearerError, BearerId, record};
 use crate::error::BuildError;
+use crate::subscribers::Changes;
 
 /// Bearers that are put into the books at once.
 const AT_ONCE: usize = 4096;
-/// So many times as many records wait for the thread that reads them.
+/// So many times as many are read before they are wanted: while the node is assembled.
+const READ_AHEAD: usize = 64;
+/// So many times as many wait for the workers.
 const AHEAD: usize = 4;
 
-/// Records: number, version and octets.
-type Given = Vec<(BearerId, u8, Box<[u8]>)>;
+/// Commands that add bearers, or why there are none.
+type Read = Result<Vec<BearerCommand>, BuildError>;
+
+/// Bearers that a thread reads from their records, default bearers first.
+pub(crate) struct ReadBearers(Receiver<Read>);
+
+impl ReadBearers {
+    /// Begins to read those of `records` that a node of this configuration is to have.
+    ///
+    /// # Errors
+    /// [`BuildError::NoThread`].
+    pub fn begin<'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        records: &'scope (dyn Records + Sync),
+        blueprint: &'scope Blueprint,
+    ) -> Result<ReadBearers, BuildError> {
+        let (tell, told) = sync_channel(READ_AHEAD);
+        let read = move || {
+            if let Err(error) = read_all(records, blueprint, &tell) {
+                // Who wanted them may have given up.
+                let _ = tell.send(Err(error));
+            }
+        };
+        let thread = thread::Builder::new().name("restore".to_owned());
+        thread.spawn_scoped(scope, read).map_err(BuildError::NoThread)?;
+        Ok(ReadBearers(told))
+    }
+}
+
+fn read_all(
+    records: &dyn Records,
+    blueprint: &Blueprint,
+    tell: &SyncSender<Read>,
+) -> Result<(), BuildError> {
+    for kind in [BEARERS, DEDICATED] {
+        let mut some = Vec::with_capacity(AT_ONCE);
+        let mut refused = None;
+        let read = records.each_of(kind, &mut |key, version, octets| {
+            let number = key.try_into().map_err(|_| "a bearer without a number")?;
+            let id = BearerId(u64::from_be_bytes(number));
+            match record::read(id, version, octets, blueprint) {
+                Ok(command) => some.push(command),
+                Err(wrong) => {
+                    refused = Some(BuildError::Kept { id, reason: wrong.to_string() });
+                    return Err(String::new());
+                }
+            }
+            if some.len() < AT_ONCE {
+                return Ok(());
+            }
+            let full = std::mem::replace(&mut some, Vec::with_capacity(AT_ONCE));
+            tell.send(Ok(full)).map_err(|_| "nothing takes it any more".to_owned())
+        });
+        if let Some(refused) = refused {
+            return Err(refused);
+        }
+        read?;
+        let _ = tell.send(Ok(some));
+    }
+    Ok(())
+}
 
 impl Restoration<'_> {
     /// Adds the bearers that records say. How many there are.
@@ -28,70 +92,59 @@ impl Restoration<'_> {
     /// with the records.
     pub(in crate::agent) fn restore_bearers(
         &mut self,
-        records: &dyn Records,
+        records: &(dyn Records + Sync),
     ) -> Result<u64, BuildError> {
         let blueprint = self.node.blueprint;
         thread::scope(|scope| {
-            let (give, given) = sync_channel::<Given>(AHEAD);
-            let (tell, told) = channel();
-            let read =
-                move || given.iter().all(|some| tell.send(commands(some, blueprint)).is_ok());
-            let thread = thread::Builder::new().name("restore".to_owned());
-            thread.spawn_scoped(scope, read).map_err(BuildError::NoThread)?;
+            let read = ReadBearers::begin(scope, records, blueprint)?;
+            self.take_bearers(read)
+        })
+    }
+
+    /// Adds those that a thread reads. How many there are.
+    ///
+    /// # Errors
+    /// As [`restore_bearers`](Self::restore_bearers).
+    pub(super) fn take_bearers(&mut self, read: ReadBearers) -> Result<u64, BuildError> {
+        let (node, workers) = (&mut self.node, &mut *self.workers);
+        thread::scope(|scope| {
+            let (give, given) = sync_channel::<Changes>(AHEAD);
+            let begin = move || given.iter().for_each(|changes| begin_with(workers, changes));
+            let thread = thread::Builder::new().name("restore-workers".to_owned());
+            thread.spawn_scoped(scope, begin).map_err(BuildError::NoThread)?;
             let mut count = 0;
-            for kind in [BEARERS, DEDICATED] {
-                let mut some = Vec::with_capacity(AT_ONCE);
-                let mut refused = None;
-                let read = records.each_of(kind, &mut |key, version, octets| {
-                    let number = key.try_into().map_err(|_| "a bearer without a number")?;
-                    some.push((BearerId(u64::from_be_bytes(number)), version, octets.into()));
-                    count += 1;
-                    if some.len() < AT_ONCE {
-                        return Ok(());
-                    }
-                    // The thread ends with this one.
-                    let _ = give.send(std::mem::replace(&mut some, Vec::with_capacity(AT_ONCE)));
-                    let mut read = told.try_iter();
-                    read.try_for_each(|commands| self.take_again(&commands?)).map_err(|error| {
-                        refused = Some(error);
-                        String::new()
-                    })
-                });
-                if let Some(refused) = refused {
-                    return Err(refused);
-                }
-                read?;
-                let _ = give.send(some);
+            for commands in read.0 {
+                let commands = commands?;
+                count += commands.len() as u64;
+                // The thread ends behind this one.
+                let _ = give.send(stage(node, &commands)?);
             }
-            drop(give);
-            told.iter().try_for_each(|commands| self.take_again(&commands?))?;
             Ok(count)
         })
     }
 
     /// Gives bearers to the workers, which stand still.
     pub(super) fn take_again(&mut self, commands: &[BearerCommand]) -> Result<(), BuildError> {
-        let reader = self.node.reader();
-        for command in commands {
-            let kept = |reason| BuildError::Kept { id: command.id(), reason };
-            reader.check(command).map_err(|wrong| kept(wrong.to_string()))?;
-        }
-        let mut staged =
-            self.node.stage(commands, &[]).map_err(|BearerError { id, wrong, .. }| {
-                BuildError::Kept { id, reason: wrong.to_string() }
-            })?;
-        for (worker, changes) in self.workers.iter_mut().zip(&mut staged.changes) {
-            worker.begin_with(changes);
-        }
+        begin_with(self.workers, stage(&mut self.node, commands)?);
         Ok(())
     }
 }
 
-/// The commands that add the bearers of these records.
-fn commands(some: Given, blueprint: &Blueprint) -> Result<Vec<BearerCommand>, BuildError> {
-    let command = |(id, version, octets): (BearerId, u8, Box<[u8]>)| {
-        let read = record::read(id, version, &octets, blueprint);
-        read.map_err(|wrong| BuildError::Kept { id, reason: wrong.to_string() })
-    };
-    some.into_iter().map(command).collect()
+/// Puts bearers into the books; what workers are to be given.
+fn stage(node: &mut Provisioning<'_>, commands: &[BearerCommand]) -> Result<Changes, BuildError> {
+    let reader = node.reader();
+    for command in commands {
+        let kept = |reason| BuildError::Kept { id: command.id(), reason };
+        reader.check(command).map_err(|wrong| kept(wrong.to_string()))?;
+    }
+    let staged = node.stage(commands, &[]).map_err(|BearerError { id, wrong, .. }| {
+        BuildError::Kept { id, reason: wrong.to_string() }
+    })?;
+    Ok(staged.changes)
+}
+
+fn begin_with(workers: &mut [Worker], changes: Changes) {
+    for (worker, mut changes) in workers.iter_mut().zip(changes) {
+        worker.begin_with(&mut changes);
+    }
 }

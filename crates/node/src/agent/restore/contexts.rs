@@ -66,6 +66,11 @@ impl Taken {
         before != *word
     }
 
+    /// Whether a function has none.
+    fn has_none(&self, function: usize) -> bool {
+        self.0.get(function).is_none_or(|words| words.iter().all(|word| *word == 0))
+    }
+
     fn count(&self) -> u64 {
         self.0.iter().flatten().map(|word| u64::from(word.count_ones())).sum()
     }
@@ -118,6 +123,9 @@ impl Restoration<'_> {
                 let (_, whose) = names::read(key).ok_or("a context without an owner")?;
                 Ok(self.take_context((function, &whose), (version, octets), contexts)?)
             })?;
+            if contexts.taken.has_none(function) {
+                continue;
+            }
             // Contexts have settings in them; those of the configuration hold.
             for configure in self.node.subscribers.settings_of(function) {
                 self.workers[self.node.workers.owner(configure.slot)]
@@ -174,7 +182,8 @@ impl Restoration<'_> {
         for function in 0..contexts.taken.0.len() {
             if contexts.taken.clear(function, slot) && comes_back {
                 let worker = &self.workers[self.node.workers.owner(slot)];
-                let octets = worker.end_with_context(function as u16, slot);
+                let mut octets = Vec::new();
+                worker.end_with_context(function as u16, slot, &mut octets);
                 contexts.carried.push((whose.clone(), function, octets));
             }
         }
@@ -294,6 +303,7 @@ mod tests {
             taken.set(function, slot);
         }
         assert_eq!(taken.count(), 4);
+        assert!(taken.has_none(1) && taken.has_none(7) && !taken.has_none(2));
         assert!(taken.clear(2, 64) && !taken.clear(2, 64));
         assert!(!taken.clear(1, 0) && !taken.clear(7, 7) && !taken.clear(0, 5000));
         assert_eq!(taken.count(), 3);

@@ -40,7 +40,10 @@ impl Restoration<'_> {
     ///
     /// # Errors
     /// As [`Self::restore`].
-    pub fn begin_to_follow(&mut self, records: &dyn Records) -> Result<Followed, BuildError> {
+    pub fn begin_to_follow(
+        &mut self,
+        records: &(dyn Records + Sync),
+    ) -> Result<Followed, BuildError> {
         self.restore_bearers(records)?;
         let (_, lost) = self.restore_sessions(records)?;
         let sessions = &mut self.node.subscribers.sessions;

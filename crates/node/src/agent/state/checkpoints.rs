@@ -4,16 +4,20 @@
 //! contexts of some between two bursts, and those that have changed since they were last
 //! written are written. So a node that dies loses of each context what came since its turn.
 
+mod round;
+
 use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::BuildHasher;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use weft_dataplane::command::Command;
 use weft_dataplane::command::contexts::Octets;
 use weft_function::Scope;
 use weft_node_config::Composition;
-use weft_state::Change;
+use weft_state::{Change, Done};
 
+pub(crate) use self::round::Told;
+use self::round::{AT_ONCE, Round};
 use super::{CONTEXTS, names};
 use crate::agent::contexts::FunctionContexts;
 use crate::bearer::Subscribers;
@@ -51,6 +55,8 @@ pub(crate) struct Checkpoints {
     written: HashMap<String, Vec<u32>>,
     /// When this round began, and the one before.
     began: [u64; 2],
+    /// All contexts are looked at as fast as that goes.
+    round: Option<Round>,
 }
 
 /// Contexts of one function at one worker.
@@ -74,6 +80,7 @@ impl Checkpoints {
             gone: HashSet::new(),
             written: HashMap::new(),
             began: [0; 2],
+            round: None,
         }
     }
 
@@ -93,9 +100,25 @@ impl Checkpoints {
         self.began[1] > 0
     }
 
+    /// Looks at all contexts as fast as that goes; `told` hears of it, unless none are kept.
+    pub fn begin_round(&mut self, told: Told) {
+        self.round = self.is_at_work().then(|| Round::new(told));
+        self.next = 0;
+    }
+
+    /// Whether that is under way.
+    pub fn is_in_round(&self) -> bool {
+        self.round.is_some()
+    }
+
     /// There may be contexts of a function in the store.
     pub fn knows(&mut self, function: &str) {
         self.written.entry(function.to_owned()).or_default();
+    }
+
+    /// So many bearers and sessions are about to come.
+    pub fn make_room(&mut self, count: usize) {
+        self.added.reserve(count);
     }
 
     /// A bearer or session came to this slot.
@@ -120,15 +143,25 @@ impl Checkpoints {
         }
     }
 
-    /// Takes contexts that are due; whether there was anything to do.
+    /// Takes contexts that are due; whether there was anything to do. What is to be called once
+    /// `changes` are durable is added to `done`.
     pub fn look_after(
         &mut self,
-        changes: &mut Vec<Change>,
+        (changes, done): (&mut Vec<Change>, &mut Vec<Done>),
         contexts: &mut FunctionContexts<'_>,
         is_moving: bool,
         now: u64,
     ) -> bool {
-        let busy = self.take_read(changes);
+        let before = changes.len();
+        let mut busy = self.take_read(changes);
+        if let Some(round) = &mut self.round {
+            if changes.len() > before {
+                round.written += (changes.len() - before) as u64;
+                done.push(round.wait());
+            }
+            busy |= self.go_on_with_round(contexts, is_moving, now);
+            return busy;
+        }
         let functions = &contexts.blueprint.functions;
         let has_threads = functions.iter().any(|one| one.composition == Composition::Thread);
         let pause = if has_threads { LOOK_AT_THREADS } else { LOOK };
@@ -144,18 +177,46 @@ impl Checkpoints {
             return busy;
         }
         let due = std::mem::take(&mut self.due) as usize;
-        let subjects = self.next_subjects(contexts.subscribers, due, now);
+        let (subjects, _) = self.next_subjects(contexts.subscribers, due, now);
         self.read_for(&subjects, contexts);
         true
     }
 
-    /// Those whose turn it is, with their slots and what scopes of contexts they have.
+    /// Takes the next contexts of a round, once those before are durable; whether there was
+    /// anything to do.
+    fn go_on_with_round(
+        &mut self,
+        contexts: &mut FunctionContexts<'_>,
+        is_moving: bool,
+        now: u64,
+    ) -> bool {
+        let is_level = self.round.as_ref().is_some_and(Round::is_durable);
+        if !is_level || !self.reading.is_empty() {
+            return false;
+        }
+        if let Some(round) = self.round.take_if(|round| round.has_asked) {
+            round.finish();
+            return true;
+        }
+        if is_moving || contexts.workers.is_changing() {
+            return false;
+        }
+        let (subjects, are_last) = self.next_subjects(contexts.subscribers, AT_ONCE, now);
+        self.read_for(&subjects, contexts);
+        if let Some(round) = &mut self.round {
+            round.has_asked = are_last;
+        }
+        true
+    }
+
+    /// Those whose turn it is, with their slots and what scopes of contexts they have; and
+    /// whether they are the last of all.
     fn next_subjects(
         &mut self,
         subscribers: &Subscribers,
         count: usize,
         now: u64,
-    ) -> Vec<(Whose, u32, [bool; 3])> {
+    ) -> (Vec<(Whose, u32, [bool; 3])>, bool) {
         let configured = subscribers.users.subjects();
         let mut subjects = Vec::new();
         for _ in 0..count {
@@ -167,7 +228,7 @@ impl Checkpoints {
                     // All of them were looked at: the next round begins.
                     self.next = 0;
                     self.began = [now, self.began[0]];
-                    break;
+                    return (subjects, true);
                 };
                 let Some(has) = scopes_of(subscribers, whose, *slot) else {
                     self.added.swap_remove(at - configured);
@@ -177,7 +238,7 @@ impl Checkpoints {
             }
             self.next += 1;
         }
-        subjects
+        (subjects, false)
     }
 
     /// Asks workers for the contexts of these.
@@ -229,26 +290,29 @@ impl Checkpoints {
     }
 
     fn note(&mut self, reading: &Reading, octets: Octets, changes: &mut Vec<Change>) {
+        let Checkpoints { gone, written, .. } = self;
+        let written = written.entry(reading.function.clone()).or_default();
         for ((whose, slot), octets) in reading.contexts.iter().zip(octets) {
-            if !self.gone.contains(whose) && self.is_new(&reading.function, *slot, &octets) {
+            if !gone.contains(whose) && is_new(written, *slot, &octets) {
                 changes.push(record(&reading.function, reading.kind, whose, &octets));
             }
         }
     }
 
-    /// Whether a context is another than was written last, as is noted with that.
-    pub fn is_new(&mut self, function: &str, slot: u32, octets: &[u8]) -> bool {
-        let slot = slot as usize;
-        let written = match self.written.get_mut(function) {
-            Some(written) => written,
-            None => self.written.entry(function.to_owned()).or_default(),
-        };
-        if written.len() <= slot {
-            written.resize(slot + 1, 0);
-        }
-        let hash = hash_of(octets);
-        std::mem::replace(&mut written[slot], hash) != hash
+    /// What was written last of a function's contexts.
+    pub fn written_of(&mut self, function: &str) -> &mut Vec<u32> {
+        self.written.entry(function.to_owned()).or_default()
     }
+}
+
+/// Whether a context is another than was written last, as is noted with that.
+pub fn is_new(written: &mut Vec<u32>, slot: u32, octets: &[u8]) -> bool {
+    let slot = slot as usize;
+    if written.len() <= slot {
+        written.resize(slot + 1, 0);
+    }
+    let hash = hash_of(octets);
+    std::mem::replace(&mut written[slot], hash) != hash
 }
 
 /// The record of a context: the kind of its function, and what it exports.
@@ -262,10 +326,9 @@ pub fn record(function: &str, kind: &str, whose: &Whose, octets: &[u8]) -> Chang
 
 /// A hash of what a function exports without the time; never 0.
 fn hash_of(octets: &[u8]) -> u32 {
-    let mut hasher = DefaultHasher::new();
-    octets.get(..TIME.start).unwrap_or(octets).hash(&mut hasher);
-    octets.get(TIME.end..).unwrap_or_default().hash(&mut hasher);
-    (hasher.finish() as u32).max(1)
+    let before = octets.get(..TIME.start).unwrap_or(octets);
+    let behind = octets.get(TIME.end..).unwrap_or_default();
+    (foldhash::quality::FixedState::default().hash_one((before, behind)) as u32).max(1)
 }
 
 /// Which scopes of contexts a bearer or session has; none if it is not at that slot any more.

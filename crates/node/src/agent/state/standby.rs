@@ -12,6 +12,9 @@ use crate::ports::{Means, Ports};
 /// How often the node says at its ports where its addresses are.
 const ANNOUNCEMENTS: u8 = 3;
 
+/// Octets of changes that wait for a standby that keeps up: fewer than the least that may.
+const KEEPS_UP: u64 = 256 << 10;
+
 /// How long the node may carry packets; clones are the same one.
 ///
 /// Workers and agent look at it before each round. A process that stood still therefore carries
@@ -101,6 +104,11 @@ impl Standby {
     /// How far the standby is.
     pub fn view(&self) -> StandbyView {
         (self.show)()
+    }
+
+    /// Whether more waits for the standby than for one that keeps up.
+    pub fn is_behind(&self) -> bool {
+        self.view().waiting > KEEPS_UP
     }
 
     /// Whether the node may not say or carry anything at the moment.

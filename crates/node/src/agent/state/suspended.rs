@@ -107,6 +107,8 @@ impl Persistence {
         let mut state = Box::new(State::new(store, keeping, restored)?);
         let kept = blueprint.functions.iter().filter(|plan| plan.kind.checkpointed);
         kept.for_each(|plan| state.checkpoints.knows(&plan.name));
+        let count = subscribers.bearers.entries.len() + subscribers.sessions.entries.len();
+        state.checkpoints.make_room(count);
         let bearers = subscribers.bearers.entries.iter();
         bearers.for_each(|(id, entry)| state.checkpoints.came(Whose::Added(*id), entry.slot));
         let sessions = subscribers.sessions.entries.iter();

@@ -270,7 +270,7 @@ impl Rig {
         store: Store,
     ) -> Result<Rig, BuildError> {
         Rig::with(yaml, |blueprint, _| {
-            let mut standing = Node::stand_by(eal(), blueprint, base)?;
+            let mut standing = Node::stand_by(eal(), blueprint, &base.snapshot()?)?;
             for some in changes {
                 assert!(standing.apply(some)?, "it would have to be built anew");
             }

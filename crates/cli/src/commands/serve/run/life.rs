@@ -12,6 +12,7 @@ use weft_node_config::Blueprint;
 
 use super::beside::Beside;
 use super::handover::Part;
+use super::leaving::LastRounds;
 use super::standby::{Ending, Owning};
 use super::take_over;
 use super::upgrade::{Program, Upgrades};
@@ -23,6 +24,8 @@ use crate::signals::Termination;
 
 /// How often the threads of API and handovers are looked at.
 const LOOK: Duration = Duration::from_millis(100);
+/// How often the last rounds of checkpoints are looked at.
+const LOOK_AT_ROUNDS: Duration = Duration::from_millis(5);
 
 /// How long control planes may take to release their associations when the node stops.
 const RELEASE: Duration = Duration::from_secs(1);
@@ -151,12 +154,21 @@ fn attend(
     (termination, owning): (&Termination, Option<&Owning>),
     (beside, serving): (&Beside, &Serving),
 ) -> Attended {
+    let mut leaving: Option<(Attended, LastRounds)> = None;
     loop {
-        if let Some(handed_over) = upgrades.look_after(eal, running, beside) {
+        if leaving.is_none()
+            && let Some(handed_over) = upgrades.look_after(eal, running, beside)
+        {
             return Attended::HandedOver(handed_over);
         }
-        if let Some(signal) = termination.wait_for(LOOK) {
-            return Attended::Signal(signal);
+        let look = if leaving.is_some() { LOOK_AT_ROUNDS } else { LOOK };
+        let signal = termination.wait_for(look).map(Attended::Signal);
+        // Who asks a second time does not want to wait.
+        if let Some(signal) = signal {
+            match owning.filter(|owning| leaving.is_none() && owning.has_standby()) {
+                Some(_) => leaving = Some((signal, LastRounds::begin(running.handle()))),
+                None => return signal,
+            }
         }
         match owning.and_then(Owning::ended) {
             Some(Ending::Lost(why)) => {
@@ -164,8 +176,14 @@ fn attend(
                 let _ = Failure::broken(why).report();
                 watchdog::end_process();
             }
-            Some(Ending::Leaves) => return Attended::Leaves,
+            Some(Ending::Leaves) => {
+                let rounds = || (Attended::Leaves, LastRounds::begin(running.handle()));
+                leaving.get_or_insert_with(rounds);
+            }
             None => {}
+        }
+        if let Some((why, _)) = leaving.take_if(|(_, rounds)| rounds.are_over()) {
+            return why;
         }
         if let Some(thread) = serving.dead().or_else(|| beside.dead()) {
             end_at_once(Trouble::Ended { thread: thread.to_owned() });

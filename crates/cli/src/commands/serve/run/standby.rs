@@ -162,6 +162,12 @@ impl Owning {
         }
     }
 
+    /// Whether a standby is heard that has all records.
+    pub fn has_standby(&self) -> bool {
+        let view = self.pair.view()();
+        view.hears && view.whole
+    }
+
     /// The node has stopped: its standby gets the rest, and the users.
     pub fn leave(&self) {
         match self.pair.leave(LAST) {

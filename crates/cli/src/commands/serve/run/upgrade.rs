@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
@@ -121,18 +121,16 @@ impl Upgrades {
                 None
             }
             UpgradeRequest::TakeOver(listener, path) => {
-                let parts = (running, beside);
-                let outcome = self.hand_over(eal, parts, &listener, &path);
-                let told = match &outcome {
-                    Ok(HandedOver { waited, process, .. }) => {
-                        Ok(Upgraded { process: *process, waited: waited.as_nanos() as u64 })
-                    }
-                    Err(why) => {
-                        tracing::warn!("the node was not taken over: {why}");
-                        Err(why.clone())
-                    }
-                };
-                self.tell(told);
+                let stream = accept(&listener);
+                let _ = fs::remove_file(path);
+                let asks = stream.as_ref().ok().and_then(process_of);
+                let outcome = stream.map_err(|error| format!("nothing connects: {error}"));
+                let outcome =
+                    outcome.and_then(|stream| self.hand_over(eal, (running, beside), stream));
+                if let Err(why) = &outcome {
+                    tracing::warn!("the node was not taken over: {why}");
+                }
+                self.tell_outcome(&outcome, asks);
                 outcome.ok()
             }
         }
@@ -142,15 +140,32 @@ impl Upgrades {
         &self,
         eal: &'static Eal,
         (running, beside): (&mut Running, &Beside),
-        listener: &UnixListener,
-        path: &Path,
+        stream: UnixStream,
     ) -> Result<HandedOver, String> {
-        let stream = accept(listener);
-        let _ = fs::remove_file(path);
-        let stream = stream.map_err(|error| format!("nothing connects: {error}"))?;
         let mut given = Given { beside, manager: &self.manager };
         let outcome = running.hand_over(eal, stream, &mut given);
         outcome.map_err(|error| error.to_string())
+    }
+
+    /// Tells who waits for the process that was started what has come of the process `asks`,
+    /// which may be another one: that hears itself how it went.
+    fn tell_outcome(&mut self, outcome: &Result<HandedOver, String>, asks: Option<u32>) {
+        let is_started = self.started.as_ref().is_some_and(|(child, _)| asks == Some(child.id()));
+        match outcome {
+            Ok(HandedOver { waited, process, .. }) => {
+                let is_told = self.started.is_some();
+                self.tell(match is_started {
+                    true => Ok(Upgraded { process: *process, waited: waited.as_nanos() as u64 }),
+                    false => Err(format!("process {process} has taken the node over meanwhile")),
+                });
+                if is_told {
+                    // This process ends.
+                    thread::sleep(ANSWERING);
+                }
+            }
+            Err(why) if is_started => self.tell(Err(why.clone())),
+            Err(_) => {}
+        }
     }
 
     fn tell(&mut self, outcome: Result<Upgraded, String>) {
@@ -159,13 +174,15 @@ impl Upgrades {
                 // It ends by itself, as it was told why.
                 thread::spawn(move || child.wait());
             }
-            let is_last = outcome.is_ok();
             told(outcome);
-            if is_last {
-                thread::sleep(ANSWERING);
-            }
         }
     }
+}
+
+/// The process at the other end, where the kernel knows it (`SO_PEERCRED`, unix(7)).
+fn process_of(stream: &UnixStream) -> Option<u32> {
+    let credentials = rustix::net::sockopt::socket_peercred(stream).ok()?;
+    u32::try_from(credentials.pid.as_raw_nonzero().get()).ok()
 }
 
 fn accept(listener: &UnixListener) -> io::Result<UnixStream> {
