@@ -19,6 +19,13 @@ need_locked_memory
 start_namespaces
 build_hosts
 
+# A bridge is to carry what is wrong, too: the kernel would look at IP headers for its firewall, and
+# drop the packet whose checksum the node is to find wrong.
+quiet_bridges() {
+    [ ! -e /proc/sys/net/bridge/bridge-nf-call-iptables ] ||
+        in_ns n sysctl -qw net.bridge.bridge-nf-call-iptables=0 net.bridge.bridge-nf-call-ip6tables=0
+}
+
 # bridge WIRE TAP: the two become one link.
 bridge() {
     in_ns n ip link add "br-$1" type bridge forward_delay 0 &&
@@ -111,16 +118,30 @@ carries() {
     start_in n "$netns_work/$1.log" "$WEFT" capture --at port access tx --count "$PACKETS" \
         -w "$netns_work/$1.said.pcapng"
     local capturing=$started
-    wait_until 20 grep -q . "$netns_work/$1.log"
+    local status=0
+    wait_until 10 capture_begins "$1" || { status=1 && echo "the capture does not begin"; }
     feed
-    wait_until 20 all_sent
-    wait_until 20 is_gone "$capturing"
+    wait_until 10 all_sent || { status=1 && saw; }
+    wait_until 5 is_gone "$capturing" || { status=1 && echo "the capture goes on"; }
     stop "$capturing"
     stop_recording "$recording"
+    [ "$status" = 0 ] || { cat "$netns_work/$1.log" && return 1; }
     g_pdus "$netns_work/$1.pcap" >"$netns_work/$1"
     tshark -F pcap -r "$netns_work/$1.said.pcapng" -w "$netns_work/$1.said.pcap" 2>/dev/null
     g_pdus "$netns_work/$1.said.pcap" >"$netns_work/$1.said"
     equal "packets at the far end" "$PACKETS" "$(wc -l <"$netns_work/$1")"
+}
+
+# It says that no packet has passed, or has written one.
+capture_begins() {
+    [ -s "$netns_work/$1.said.pcapng" ] || [ -s "$netns_work/$1.log" ]
+}
+
+# What there is to see where packets do not come: what the node has counted, and the kernel.
+saw() {
+    of_node '"ports \([.ports[] | {name, up, rx_packets, rx_missed, rx_errors, tx_packets}])",
+        "drops \([.drops[] | select(.packets > 0) | {reason, packets}])"'
+    in_ns n ip -s link show
 }
 
 all_sent() {
@@ -163,6 +184,7 @@ same() {
     cmp "$netns_work/software" "$netns_work/$1"
 }
 
+quiet_bridges
 run software net_tap0,iface=tap-access software ""
 run device net_tap0,iface=tap-access device "sums UDP"
 check "devices and the node compute the same" same device
