@@ -11,7 +11,8 @@ endif
 WEFT := $(TARGET)/release/weft
 
 .PHONY: help demo build test fmt lint source unit tested end-to-end book deb image \
-	test-packages test-sriov test-vm bench-quick instructions test-instructions fuzz soak clean
+	test-packages test-nics test-sriov test-vm bench-quick instructions test-instructions fuzz soak \
+	clean
 
 help:
 	@echo "make demo         build, then run a node with 1,000 users for some seconds"
@@ -19,6 +20,7 @@ help:
 	@echo "make deb          Debian packages, in target/packages"
 	@echo "make image        an OCI image of the package, in target/packages"
 	@echo "make test-packages  install the package in a fresh Debian system, run the image; soak has it, too"
+	@echo "make test-nics    NICs with several queues that are emulated: spreading, checksums, links, hot plug; soak has it, too"
 	@echo "make test-sriov   chains over virtual functions of an emulated NIC; soak has it, too"
 	@echo "make test-vm      a function in a virtual machine that is emulated; soak has it, too"
 	@echo "make bench-quick  what a packet costs, as ratios within one run"
@@ -86,6 +88,10 @@ test-packages: image
 	PACKAGES=$(PACKAGES) tests/packages/install.sh
 
 EMULATED := $(TARGET)/emulated
+test-nics: build
+	@scripts/prepare emulated
+	WEFT=$(WEFT) EMULATED=$(EMULATED) tests/nics/run.py
+
 test-sriov: build
 	@scripts/prepare emulated
 	WEFT=$(WEFT) EMULATED=$(EMULATED) tests/sriov/run.py
@@ -134,6 +140,7 @@ soak: build
 	WEFT=$(WEFT) UPGRADES=20 RATE=10000 tests/end-to-end/upgrade.sh
 	WEFT=$(WEFT) UPGRADES=20 tests/end-to-end/pfcp-upgrade.sh
 	WEFT_SEEDS=20000 $(CARGO) test --release --locked -p weft-state
+	$(MAKE) test-nics
 	$(MAKE) test-sriov
 	$(MAKE) test-vm
 

@@ -23,11 +23,12 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "emulated"))
 
+import network
 import qemu
 from image import Missing
 from machine import Machine, build
 from report import Report, tail
-from traffic import AWAY, HERE as CALLED, WINDOW, Traffic, Wires
+from traffic import AWAY, HERE as CALLED, WINDOW, Traffic
 
 PACKETS = int(os.environ.get("PACKETS", "4000"))
 # Packets that come while the function is not there; fewer than the policy lets wait.
@@ -134,7 +135,7 @@ class Test:
         self.share.mkdir(parents=True)
         shutil.copy(HERE / "guest.sh", self.share)
         self.ring = self.work / "ring.sock"
-        self.traffic = Traffic(Wires(["access-wire", "core-wire"]))
+        self.traffic = Traffic(network.Wires(["access-wire", "core-wire"]))
         self.node = self.machine = None
         self.machines = 0
         # Packets that the node at work has said to be lost.
@@ -308,20 +309,13 @@ class Test:
         return self.check("the node ends when it is told to", status == 0, f"with {status}")
 
 
-def own_network():
-    """A network namespace for the node's ports: goes with this process and what it starts."""
-    if os.environ.get("WEFT_VM_NETWORK") != "own":
-        words = ["unshare", "-n"] if os.geteuid() == 0 else ["unshare", "-Urn"]
-        os.environ["WEFT_VM_NETWORK"] = "own"
-        os.execvp("unshare", [*words, sys.executable, *sys.argv])
-    # What the kernel itself would send there.
-    quiet = Path("/proc/sys/net/ipv6/conf/default/disable_ipv6")
-    if quiet.exists():
-        quiet.write_text("1")
+def links():
+    """The node's ports and their outer ends (ip(8))."""
+    commands = []
     for name in ("access", "core"):
-        link = f"link add {name} type veth peer name {name}-wire"
-        for words in (link, f"link set {name} up", f"link set {name}-wire up"):
-            subprocess.run(["ip", *words.split()], check=True)
+        commands.append(f"link add {name} type veth peer name {name}-wire")
+        commands += [f"link set {name} up", f"link set {name}-wire up"]
+    return commands
 
 
 def main():
@@ -334,7 +328,7 @@ def main():
         sys.exit(f"run.py: {weft} is not there: build it (cargo build --release) or set WEFT")
     if not qemu.prepare(folder):
         sys.exit("run.py: prepare.sh has not got what the machine is made of, as it says above")
-    own_network()
+    network.own(links())
     try:
         build(folder / "vm.img", folder / "guest")
     except Missing as missing:

@@ -1,8 +1,6 @@
 """Packets that the test sends to both ports of a node, and what is to come back of each."""
 
 import random
-import select
-import socket
 import struct
 import time
 from ipaddress import IPv4Address
@@ -36,46 +34,6 @@ class Sent:
     def __init__(self, number, user, direction, octets):
         self.number, self.user, self.direction, self.frame = number, user, direction, octets
         self.came = False
-
-
-SO_RCVBUFFORCE = 33
-
-
-def make_room(wire):
-    """What has waited for the function comes at once."""
-    try:
-        wire.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 23)
-    except PermissionError:
-        wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 23)
-
-
-class Wires:
-    """The outer ends of the node's ports."""
-
-    def __init__(self, names):
-        self.sockets = []
-        for name in names:
-            wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0003))
-            wire.bind((name, 0))
-            make_room(wire)
-            self.sockets.append(wire)
-
-    def send(self, direction, octets):
-        self.sockets[direction].send(octets)
-
-    def listen(self, seconds):
-        """Frames of ours that have come, each with the port that it left by."""
-        frames = []
-        ready = select.select(self.sockets, [], [], seconds)[0]
-        for wire in ready:
-            while True:
-                try:
-                    octets, (_, _, way, *_) = wire.recvfrom(2048, socket.MSG_DONTWAIT)
-                except BlockingIOError:
-                    break
-                if way != socket.PACKET_OUTGOING:
-                    frames.append((self.sockets.index(wire), octets))
-        return frames
 
 
 class Traffic:

@@ -10,6 +10,7 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 
 use weft_compose::{Burst, Positions};
 use weft_dpdk::Packet;
+use weft_function::tunnel::owed_checksum;
 use weft_function::{Metadata, PacketMetadata};
 use weft_rules::Condition;
 
@@ -121,13 +122,17 @@ impl Tap {
         {
             return;
         }
+        let mut bytes = packet.data()[..packet.len().min(self.watch.bytes)].to_vec();
+        if packet.lacks_udp_checksum() {
+            show_checksum(packet, &mut bytes);
+        }
         let sighting = Sighting {
             packet: self.first + position as u64,
             point,
             time: now,
             metadata: *packet.metadata(),
             length: packet.len(),
-            bytes: packet.data()[..packet.len().min(self.watch.bytes)].to_vec(),
+            bytes,
         };
         match self.out.try_send(sighting) {
             Ok(()) => {}
@@ -137,6 +142,16 @@ impl Tap {
                 self.missed.fetch_add(1, Ordering::Relaxed);
             }
         }
+    }
+}
+
+/// Shows a packet as it will be once its UDP checksum is computed.
+#[cold]
+fn show_checksum(packet: &Packet, bytes: &mut [u8]) {
+    if let Some((at, sum)) = owed_checksum(packet)
+        && let Some(room) = bytes.get_mut(at..at + 2)
+    {
+        room.copy_from_slice(&sum);
     }
 }
 

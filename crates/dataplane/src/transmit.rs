@@ -14,7 +14,7 @@ use arrayvec::ArrayVec;
 use rtrb::Producer as Outbox;
 use weft_compose::{Burst, Positions, SlotShift};
 use weft_dpdk::{Batch, Consumer, Packet, Pool, Producer};
-use weft_function::tunnel::surface;
+use weft_function::tunnel::{settle_checksum, surface};
 use weft_function::{Direction, Metadata, PacketMetadata, TagSlot, Tunnel};
 use weft_wire::MacAddress;
 
@@ -196,6 +196,8 @@ impl Departure {
         queues: &mut Queues,
     ) {
         if left_over.kept.contains(position) {
+            // It may be told to another node.
+            let packet = settle_checksum(packet);
             if !queues.store(position, packet) {
                 self.counters.dropped(DropReason::KeptFull, 1);
             }
@@ -219,7 +221,7 @@ impl Departure {
             }
         } else if left_over.gated.contains(position) {
             // As above.
-            drop(self.gated.push(packet));
+            drop(self.gated.push(settle_checksum(packet)));
         } else if self.service.is_some() {
             self.give_notice(packet.metadata_mut());
         }

@@ -125,6 +125,22 @@ uint16_t weft_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **packets,
 	return rte_eth_tx_burst(port, queue, packets, count);
 }
 
+uint16_t weft_tx_prepare(uint16_t port, uint16_t queue, struct rte_mbuf **packets, uint16_t count)
+{
+	return rte_eth_tx_prepare(port, queue, packets, count);
+}
+
+void weft_mbuf_ask_for_udp_checksum(struct rte_mbuf *packet, uint16_t link_length,
+				    uint16_t network_length, int is_ipv4)
+{
+	packet->tx_offload = 0;
+	packet->l2_len = link_length;
+	packet->l3_len = network_length;
+	packet->ol_flags &= ~(WEFT_MBUF_OWES_UDP_CKSUM | RTE_MBUF_F_TX_OFFLOAD_MASK);
+	packet->ol_flags |= RTE_MBUF_F_TX_UDP_CKSUM;
+	packet->ol_flags |= is_ipv4 ? RTE_MBUF_F_TX_IPV4 : RTE_MBUF_F_TX_IPV6;
+}
+
 struct rte_mbuf *weft_mbuf_alloc(struct rte_mempool *pool)
 {
 	return rte_pktmbuf_alloc(pool);

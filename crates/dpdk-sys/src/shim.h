@@ -29,6 +29,12 @@ static const uint64_t WEFT_RSS_GTPU = RTE_ETH_RSS_GTPU;
 static const uint64_t WEFT_RSS_ESP = RTE_ETH_RSS_ESP;
 static const uint32_t WEFT_DEV_INTR_LSC = RTE_ETH_DEV_INTR_LSC;
 static const uint32_t WEFT_DEV_INTR_RMV = RTE_ETH_DEV_INTR_RMV;
+static const uint64_t WEFT_TX_UDP_CKSUM = RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
+static const uint64_t WEFT_TX_FAST_FREE = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+static const uint64_t WEFT_MBUF_TX_L4_MASK = RTE_MBUF_F_TX_L4_MASK;
+static const uint64_t WEFT_MBUF_TX_UDP_CKSUM = RTE_MBUF_F_TX_UDP_CKSUM;
+/* A flag of our own, of those that DPDK leaves to programs. */
+static const uint64_t WEFT_MBUF_OWES_UDP_CKSUM = RTE_MBUF_F_LAST_FREE;
 
 int weft_errno(void);
 int weft_log_to(ssize_t (*write)(void *, const char *, size_t));
@@ -39,6 +45,9 @@ int weft_thread_register(void);
 void weft_thread_unregister(void);
 uint16_t weft_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **packets, uint16_t count);
 uint16_t weft_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **packets, uint16_t count);
+uint16_t weft_tx_prepare(uint16_t port, uint16_t queue, struct rte_mbuf **packets, uint16_t count);
+void weft_mbuf_ask_for_udp_checksum(struct rte_mbuf *packet, uint16_t link_length,
+				    uint16_t network_length, int is_ipv4);
 struct rte_mbuf *weft_mbuf_alloc(struct rte_mempool *pool);
 int weft_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **packets, unsigned int count);
 void weft_mbuf_free(struct rte_mbuf *packet);

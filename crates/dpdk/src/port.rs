@@ -31,7 +31,7 @@ use driver::DeviceString;
 use open::Open;
 use ring_port::RingEnd;
 
-pub use capabilities::{Capabilities, Spreading};
+pub use capabilities::{Capabilities, Checksums, Spreading, devices_sum_udp};
 pub use device::is_pci_address;
 pub use ingress::Ingress;
 pub use interface::kernel_offloads;
@@ -148,6 +148,11 @@ impl Port {
     /// How packets come to its receive queues.
     pub fn spreading(&self) -> &Spreading {
         self.open.device.spreading()
+    }
+
+    /// What its device does in the place of the processor; empty where that is nothing.
+    pub fn offloads(&self) -> Vec<&'static str> {
+        self.open.device.offloads().names()
     }
 
     /// What the device that `device` names can do. It is made and removed again, without

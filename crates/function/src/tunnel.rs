@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use crate::metadata::{Metadata, PacketMetadata};
 use arrayvec::ArrayVec;
 use weft_dpdk::Packet;
-use weft_wire::checksum::{Change, PseudoHeader, sum, sum20};
+use weft_wire::checksum::{self, Change, PseudoHeader, sum, sum20};
 use weft_wire::gtpu::Teid;
 use weft_wire::{Dscp, EtherType, Protocol, ethernet, gtpu, ipv4, ipv6, udp};
 
@@ -109,6 +109,15 @@ impl TunnelEnd {
             }
             _ => false,
         }
+    }
+}
+
+impl TunnelEnd {
+    /// Whether the UDP checksum of a packet into this tunnel is left to the one who sends
+    /// it, since a device may compute it. Over IPv4 there is none.
+    #[inline]
+    pub fn may_owe(&self, zero_checksum: bool) -> bool {
+        self.peer.is_ipv6() && !zero_checksum && weft_dpdk::devices_sum_udp()
     }
 }
 
@@ -293,6 +302,64 @@ pub fn repair_outer(packet: &mut Packet, change: Change) {
     if let Some(Ok(checksum)) = checksum.map(<&mut [u8; 2]>::try_from) {
         *checksum = change.apply_udp(u16::from_be_bytes(*checksum)).to_be_bytes();
     }
+}
+
+/// The UDP checksum that a packet [lacks](Packet::lacks_udp_checksum), of the tunnel around it,
+/// and where it goes; none where that tunnel is gone.
+#[cold]
+pub fn owed_checksum(packet: &Packet) -> Option<(usize, [u8; 2])> {
+    let ip = ipv6::Packet::new_checked(outer(packet)?).ok()?;
+    let upper = ip.upper_layer().ok().filter(|upper| upper.protocol == Protocol::UDP)?;
+    let datagram = ip.as_bytes().get(upper.offset..ip.total_length())?;
+    if datagram.len() < udp::HEADER_LENGTH || datagram[6..8] != [0, 0] {
+        return None;
+    }
+    let pseudo = PseudoHeader::V6 { source: ip.source(), destination: ip.destination() };
+    let sum = checksum::udp(pseudo.checksum(Protocol::UDP, datagram));
+    let at = usize::from(packet.metadata().outer_offset) + upper.offset + 6;
+    Some((at, sum.to_be_bytes()))
+}
+
+/// The packet with the UDP checksum that it owes: it goes where no device computes it.
+#[inline]
+pub fn settle_checksum(packet: Packet) -> Packet {
+    if packet.owes_udp_checksum() { settle(packet) } else { packet }
+}
+
+#[cold]
+#[inline(never)]
+fn settle(mut packet: Packet) -> Packet {
+    packet.owe_udp_checksum(false);
+    if let Some((at, sum)) = owed_checksum(&packet)
+        && let Some(room) = packet.data_mut().get_mut(at..at + 2)
+    {
+        room.copy_from_slice(&sum);
+    }
+    packet
+}
+
+/// Leaves the UDP checksum that a packet owes to the device that sends it, at a port of this
+/// MTU: it begins with its link and tunnel headers, and is not cut into fragments. Of another
+/// it is computed.
+pub fn leave_checksum_to_device(mut packet: Packet, mtu: usize) -> Packet {
+    let Some((at, _)) = owed_place(&packet).filter(|(_, length)| *length <= mtu) else {
+        return settle_checksum(packet);
+    };
+    packet.ask_for_udp_checksum(at, ipv6::HEADER_LENGTH as u16, false);
+    packet
+}
+
+/// Where the tunnel's header of a packet begins, and the length of its IP packet, where
+/// devices find both: right behind the Ethernet header, and right ahead of UDP.
+#[inline]
+fn owed_place(packet: &Packet) -> Option<(u16, usize)> {
+    let at = packet.metadata().outer_offset;
+    let ip = outer(packet)?.first_chunk::<{ ipv6::HEADER_LENGTH }>()?;
+    let is_plain = usize::from(at) == ethernet::HEADER_LENGTH
+        && ip[0] >> 4 == 6
+        && Protocol(ip[6]) == Protocol::UDP;
+    let length = ipv6::HEADER_LENGTH + usize::from(u16::from_be_bytes([ip[4], ip[5]]));
+    is_plain.then_some((at, length))
 }
 
 /// Changes a user's packet where it is, and repairs the UDP checksum of the tunnel around it:

@@ -107,6 +107,15 @@ impl Blueprint {
         self.devices().iter().map(|port| port.mtu).max().unwrap_or_default()
     }
 
+    /// Whether all packets that leave lie in buffers of the node's one pool: no port and no
+    /// function gives it buffers of another program, or of a pool of its own.
+    pub fn sends_own_buffers(&self) -> bool {
+        const LEND: [&str; 4] = ["ring:", "net_ring", "net_memif", "net_vhost"];
+        let lends = |port: &PortPlan| LEND.iter().any(|name| port.device.starts_with(name));
+        !self.devices().iter().any(lends)
+            && !self.functions.iter().any(|function| function.process.is_some())
+    }
+
     /// Whether service paths lead through the node.
     pub fn has_paths(&self) -> bool {
         self.ports.iter().any(|port| port.path.is_some())

@@ -249,10 +249,27 @@ pub struct Port {
     #[serde(default = "default_descriptors")]
     #[schemars(range(min = 32, max = 32_768))]
     pub descriptors: u16,
+    /// Who computes checksums: `auto` leaves them to the device where it is hardware that
+    /// offers to, `device` also where its driver does it in software, `software` to none.
+    #[serde(default)]
+    pub checksums: Checksums,
     /// The worker, from 0, that polls queue 0; the following workers poll the
     /// following queues.
     #[serde(default)]
     pub worker: u32,
+}
+
+/// Who computes the checksums of a port's packets.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Checksums {
+    /// The device, where it is hardware that offers to.
+    #[default]
+    Auto,
+    /// The device wherever it offers to.
+    Device,
+    /// The node.
+    Software,
 }
 
 fn default_network() -> String {

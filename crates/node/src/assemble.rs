@@ -341,6 +341,8 @@ fn open_ports(
             tx_queues: own.max(if own == 0 { blueprint.workers.count as u16 } else { 1 }),
             descriptors: plan.descriptors,
             steering: queues_of_users(blueprint, plan, users),
+            checksums: plan.checksums,
+            sends_own_buffers: blueprint.sends_own_buffers(),
             mtu: plan.mtu,
         };
         let port = Port::open(eal, &plan.device, &options, pool)

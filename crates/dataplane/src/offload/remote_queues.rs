@@ -4,6 +4,7 @@ mod links;
 
 use weft_compose::Positions;
 use weft_dpdk::Packet;
+use weft_function::tunnel::settle_checksum;
 
 pub(crate) use self::links::Links;
 use super::Lifted;
@@ -178,6 +179,8 @@ impl RemoteQueues {
                 return Err(DropReason::FunctionFull);
             }
         } else {
+            // What reads it there knows nothing of what is owed.
+            let packet = settle_checksum(packet);
             let onward = match self.links.has(remote_queue) {
                 true => self.links.onward(&self.remote_queues, &leaving),
                 false => NextHops::NOWHERE,

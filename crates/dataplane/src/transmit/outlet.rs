@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use weft_dpdk::{Batch, Packet, Pool, Producer, TxQueue};
-use weft_function::tunnel::surface;
+use weft_function::tunnel::{leave_checksum_to_device, settle_checksum, surface};
 use weft_function::{Headers, Metadata, PacketMetadata, Tunnel};
 use weft_wire::{MacAddress, ethernet, ipv4};
 
@@ -31,6 +31,8 @@ pub struct Outlet {
     kind: OutletKind,
     routed: Option<Routed>,
     mtu: u16,
+    /// Whether its device computes UDP checksums.
+    sums_udp: bool,
     batch: Batch,
 }
 
@@ -137,7 +139,8 @@ pub enum Fate {
 impl Outlet {
     /// An outlet for packets up to `mtu` bytes; transparent unless `routed`.
     pub fn new(port: u16, kind: OutletKind, mtu: u16, routed: Option<Routed>) -> Outlet {
-        Outlet { port, kind, routed, mtu, batch: Batch::new() }
+        let sums_udp = matches!(&kind, OutletKind::Queue(queue) if queue.sums_udp());
+        Outlet { port, kind, routed, mtu, sums_udp, batch: Batch::new() }
     }
 
     /// The MTU, as ICMP tells it.
@@ -193,6 +196,9 @@ impl Outlet {
         {
             return Fate::Dropped(DropReason::TtlExceeded, Some((packet, Punt::TimeExceeded)));
         }
+        if packet.owes_udp_checksum() {
+            packet = self.pay_checksum(packet);
+        }
         let inside = *packet.metadata();
         surface(&mut packet);
         if self.routed.is_none() && packet.ip_length() > usize::from(self.mtu) {
@@ -205,6 +211,15 @@ impl Outlet {
                 Fate::Dropped(reason, Some((packet, punt)))
             }
             fate => fate,
+        }
+    }
+
+    /// Sees to the UDP checksum that a packet owes. Apart, as few packets do.
+    #[inline(never)]
+    fn pay_checksum(&self, packet: Packet) -> Packet {
+        match self.sums_udp {
+            true => leave_checksum_to_device(packet, self.mtu.into()),
+            false => settle_checksum(packet),
         }
     }
 
@@ -355,6 +370,7 @@ impl Outlet {
             return None;
         }
         let kind = std::mem::replace(&mut self.kind, OutletKind::Gone);
+        self.sums_udp = false;
         self.flush(counters);
         match kind {
             OutletKind::Queue(queue) => Some(queue),
@@ -364,6 +380,7 @@ impl Outlet {
 
     /// The device is back.
     pub fn attach(&mut self, queue: TxQueue) {
+        self.sums_udp = queue.sums_udp();
         self.kind = OutletKind::Queue(queue);
     }
 

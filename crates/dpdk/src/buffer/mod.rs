@@ -2,6 +2,7 @@
 
 mod batch;
 pub mod layout;
+mod offload;
 mod packet;
 mod pool;
 

@@ -49,13 +49,13 @@ impl Packet {
     }
 
     #[inline(always)]
-    fn mbuf(&self) -> &sys::rte_mbuf {
+    pub(super) fn mbuf(&self) -> &sys::rte_mbuf {
         // SAFETY: the buffer is valid and ours while `self` lives.
         unsafe { self.0.as_ref() }
     }
 
     #[inline(always)]
-    fn mbuf_mut(&mut self) -> &mut sys::rte_mbuf {
+    pub(super) fn mbuf_mut(&mut self) -> &mut sys::rte_mbuf {
         // SAFETY: as above, and `self` is borrowed mutably.
         unsafe { self.0.as_mut() }
     }

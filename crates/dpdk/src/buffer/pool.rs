@@ -176,6 +176,7 @@ impl Packet {
     pub fn duplicate(&self, pool: &Pool) -> Option<Packet> {
         let mut copy = pool.packet(self.data())?;
         *copy.metadata_as_mut::<Opaque>() = *self.metadata_as::<Opaque>();
+        copy.owe_udp_checksum(self.owes_udp_checksum());
         Some(copy)
     }
 }

@@ -4,6 +4,7 @@
 use std::ffi::CStr;
 use std::fmt;
 use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use weft_dpdk_sys as sys;
 
@@ -53,6 +54,8 @@ pub struct Capabilities {
     pub rx_offloads: Vec<String>,
     /// What it can do with packets to be sent, by DPDK's names.
     pub tx_offloads: Vec<String>,
+    /// What of that will be used.
+    pub used: Vec<&'static str>,
 }
 
 /// How packets come to a port's receive queues.
@@ -127,6 +130,7 @@ impl Capabilities {
             spreading,
             rx_offloads: names(info.rx_offload_capa, sys::rte_eth_dev_rx_offload_name),
             tx_offloads: names(info.tx_offload_capa, sys::rte_eth_dev_tx_offload_name),
+            used: Vec::new(),
         }
     }
 }
@@ -193,6 +197,105 @@ pub(super) fn redirect(id: u16, entries: u16, queues: u16) -> io::Result<()> {
     }
 }
 
+/// Who computes checksums at a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Checksums {
+    /// The device, where it is hardware that offers to.
+    #[default]
+    Auto,
+    /// The device wherever it offers to, even if its driver does it in software.
+    Device,
+    /// The node.
+    Software,
+}
+
+/// Open ports whose devices sum UDP datagrams.
+static SUMMING: AtomicU32 = AtomicU32::new(0);
+
+/// Whether the device of some port may be asked for a UDP checksum, so that it is worth
+/// leaving one out. Who sends at another port computes it.
+#[inline]
+pub fn devices_sum_udp() -> bool {
+    SUMMING.load(Ordering::Relaxed) > 0
+}
+
+/// Drivers of DPDK that leave checksums to the hardware of a NIC. Those of emulated and virtual
+/// devices compute in software, or leave packets without.
+const HARDWARE: [&str; 11] = [
+    "mlx5_pci",
+    "mlx5_auxiliary",
+    "net_ice",
+    "net_iavf",
+    "net_i40e",
+    "net_ixgbe",
+    "net_ixgbe_vf",
+    "net_e1000_igb",
+    "net_e1000_igb_vf",
+    "net_ena",
+    "net_bnxt",
+];
+
+/// What is used of a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Offloads {
+    /// It computes UDP checksums.
+    pub(crate) sums_udp: bool,
+    /// It gives buffers back without looking where each came from.
+    pub(crate) frees_fast: bool,
+}
+
+impl Offloads {
+    /// Of what a device offers.
+    pub(super) fn choose(
+        info: &sys::rte_eth_dev_info,
+        checksums: Checksums,
+        sends_own_buffers: bool,
+    ) -> Offloads {
+        // SAFETY: the driver's name is a static C string, or null.
+        let driver = unsafe { static_text(info.driver_name) };
+        let wanted = match checksums {
+            Checksums::Auto => HARDWARE.contains(&&*driver),
+            Checksums::Device => true,
+            Checksums::Software => false,
+        };
+        let has = |set: u64, bit: u64| set & bit != 0;
+        Offloads {
+            sums_udp: wanted && has(info.tx_offload_capa, sys::WEFT_TX_UDP_CKSUM),
+            frees_fast: sends_own_buffers && has(info.tx_offload_capa, sys::WEFT_TX_FAST_FREE),
+        }
+    }
+
+    /// Asks for them in the configuration of the device.
+    pub(super) fn ask(self, conf: &mut sys::rte_eth_conf) {
+        let bit = |is_used: bool, bit: u64| if is_used { bit } else { 0 };
+        conf.txmode.offloads |= bit(self.sums_udp, sys::WEFT_TX_UDP_CKSUM)
+            | bit(self.frees_fast, sys::WEFT_TX_FAST_FREE);
+    }
+
+    /// What they are, for an operator.
+    pub(super) fn names(self) -> Vec<&'static str> {
+        let all = [(self.sums_udp, "sums UDP"), (self.frees_fast, "fast free")];
+        all.iter().filter(|(is_used, _)| *is_used).map(|(_, name)| *name).collect()
+    }
+}
+
+/// Counts the device of one port among those that sum, while it lives.
+#[derive(Debug)]
+pub(super) struct Summing(bool);
+
+impl Summing {
+    pub(super) fn new(sums: bool) -> Summing {
+        SUMMING.fetch_add(sums.into(), Ordering::Relaxed);
+        Summing(sums)
+    }
+}
+
+impl Drop for Summing {
+    fn drop(&mut self) {
+        SUMMING.fetch_sub(self.0.into(), Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,5 +334,46 @@ mod tests {
         assert_eq!(spreading.to_string(), "symmetric hash of IP");
         // SAFETY: plain numbers.
         assert_eq!(conf.rx_adv_conf.rss_conf.rss_hf, sys::WEFT_RSS_IP);
+    }
+
+    /// What is used of a device that offers all of it, with this driver.
+    fn chosen(driver: &'static CStr, checksums: Checksums, own: bool) -> Offloads {
+        let able = sys::rte_eth_dev_info {
+            driver_name: driver.as_ptr(),
+            rx_offload_capa: !0,
+            tx_offload_capa: !0,
+            ..sys::rte_eth_dev_info::default()
+        };
+        Offloads::choose(&able, checksums, own)
+    }
+
+    #[test]
+    fn no_more_is_used_than_the_device_has_and_the_way_of_packets_allows() {
+        let none = sys::rte_eth_dev_info {
+            driver_name: c"net_ice".as_ptr(),
+            ..sys::rte_eth_dev_info::default()
+        };
+        assert_eq!(Offloads::choose(&none, Checksums::Device, true), Offloads::default());
+        let used = chosen(c"net_ice", Checksums::Auto, false);
+        assert_eq!(used.names(), ["sums UDP"]);
+        assert!(chosen(c"net_ice", Checksums::Auto, true).frees_fast);
+        let used = chosen(c"net_ice", Checksums::Software, false);
+        assert_eq!(used, Offloads::default());
+    }
+
+    #[test]
+    fn software_of_a_driver_is_used_only_where_that_is_asked_for() {
+        for driver in [c"net_tap", c"net_virtio", c"net_vhost", c"net_bonding", c"net_vmxnet3"] {
+            assert_eq!(chosen(driver, Checksums::Auto, false), Offloads::default());
+            let asked = chosen(driver, Checksums::Device, false);
+            assert!(asked.sums_udp, "{driver:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_used_is_asked_for() {
+        let mut conf = sys::rte_eth_conf::default();
+        Offloads { sums_udp: true, ..Offloads::default() }.ask(&mut conf);
+        assert_eq!((conf.rxmode.offloads, conf.txmode.offloads), (0, sys::WEFT_TX_UDP_CKSUM));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use weft_dpdk_sys as sys;
 
 use super::bus::{ALREADY, NO_DRIVER, PCI, VIRTUAL, plug, unplug};
-use super::capabilities::{Capabilities, Spreading, ask_for_hash, redirect};
+use super::capabilities::{Capabilities, Offloads, Spreading, Summing, ask_for_hash, redirect};
 use super::driver::{DeviceString, Driver, Kernel, known_drivers};
 use super::events::Events;
 use super::interface::Interface;
@@ -38,6 +38,8 @@ pub(crate) struct Device {
     sockets: PacketSockets,
     xdp_sockets: XdpSockets,
     spreading: Spreading,
+    offloads: Offloads,
+    summing: Summing,
     /// None once it is closed.
     events: Option<Events>,
     pub(crate) ring: Option<RingEnd>,
@@ -138,6 +140,8 @@ impl Device {
                 sockets: PacketSockets::default(),
                 xdp_sockets: XdpSockets::default(),
                 spreading: Spreading::default(),
+                offloads: Offloads::default(),
+                summing: Summing::new(false),
                 ring,
             });
         }
@@ -161,7 +165,10 @@ impl Device {
         } else {
             self.set_up(options, pool)
         };
-        let (rx, tx, spreading) = started.map_err(|reason| explain(self.driver, reason))?;
+        let (rx, tx, spreading, offloads) =
+            started.map_err(|reason| explain(self.driver, reason))?;
+        self.offloads = offloads;
+        self.summing = Summing::new(offloads.sums_udp);
         if self.spreading == Spreading::OneQueue {
             self.spreading = spreading;
         }
@@ -183,7 +190,8 @@ impl Device {
         let info = self.information()?;
         let queues = options.rx_queues.clamp(1, info.max_rx_queues.max(1));
         let spreading = self.spread(&info, queues, &mut sys::rte_eth_conf::default());
-        Ok(Capabilities::of(self.id, &info, spreading))
+        let used = usable(&info, options).names();
+        Ok(Capabilities { used, ..Capabilities::of(self.id, &info, spreading) })
     }
 
     /// How packets come to its receive queues, once it is started.
@@ -191,7 +199,16 @@ impl Device {
         &self.spreading
     }
 
-    fn set_up(&self, options: &PortOptions, pool: &Pool) -> io::Result<(u16, u16, Spreading)> {
+    /// What is used of it, once it is started.
+    pub(crate) fn offloads(&self) -> Offloads {
+        self.offloads
+    }
+
+    fn set_up(
+        &self,
+        options: &PortOptions,
+        pool: &Pool,
+    ) -> io::Result<(u16, u16, Spreading, Offloads)> {
         let id = self.id;
         let info = self.information()?;
         let mut conf = sys::rte_eth_conf::default();
@@ -204,6 +221,8 @@ impl Device {
         let rx = options.rx_queues.clamp(1, info.max_rx_queues.max(1));
         let tx = options.tx_queues.clamp(1, info.max_tx_queues.max(1));
         let mut spreading = self.spread(&info, rx, &mut conf);
+        let offloads = usable(&info, options);
+        offloads.ask(&mut conf);
         self.check_buffers(options.mtu, pool)?;
         // SAFETY: as above; `conf` is only read.
         check(unsafe { sys::rte_eth_dev_configure(id, rx, tx, &conf) }, "its configuration")?;
@@ -222,7 +241,7 @@ impl Device {
         {
             *table = info.reta_size;
         }
-        Ok((rx, tx, spreading))
+        Ok((rx, tx, spreading, offloads))
     }
 
     /// How packets will come to `queues` receive queues; asks for it where it is the device
@@ -372,6 +391,11 @@ impl Drop for Device {
         }
         unplug(self.bus, &self.name);
     }
+}
+
+/// What can be used of a device.
+fn usable(info: &sys::rte_eth_dev_info, options: &PortOptions) -> Offloads {
+    Offloads::choose(info, options.checksums, options.sends_own_buffers)
 }
 
 /// Asks for the interrupts that tell of its link, and of its end, where it has them.

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::capabilities::Checksums;
 use super::sockets::Steering;
 use crate::buffer::Pool;
 use crate::error::invalid;
@@ -17,6 +18,11 @@ pub struct PortOptions {
     pub descriptors: u16,
     /// Which queue a packet should come to, where the kernel can be told (AF_PACKET).
     pub steering: Option<Steering>,
+    /// Who computes checksums.
+    pub checksums: Checksums,
+    /// Whether all buffers that are sent come from the pool that the port is opened with, and
+    /// from no other: then a device may give them back without looking (fast free).
+    pub sends_own_buffers: bool,
     /// Longest IP packet, in bytes, from [`PortOptions::MIN_MTU`] to
     /// [`PortOptions::MAX_MTU`].
     pub mtu: u16,
@@ -44,6 +50,14 @@ impl PortOptions {
 
 impl Default for PortOptions {
     fn default() -> Self {
-        PortOptions { rx_queues: 1, tx_queues: 1, descriptors: 1024, steering: None, mtu: 1500 }
+        PortOptions {
+            rx_queues: 1,
+            tx_queues: 1,
+            descriptors: 1024,
+            steering: None,
+            checksums: Checksums::Auto,
+            sends_own_buffers: false,
+            mtu: 1500,
+        }
     }
 }

@@ -22,6 +22,8 @@ pub struct RxQueue {
 pub struct TxQueue {
     port: Arc<Open>,
     queue: u16,
+    /// Whether packets may ask the device for something.
+    prepares: bool,
 }
 
 impl RxQueue {
@@ -65,7 +67,15 @@ impl RxQueue {
 
 impl TxQueue {
     pub(crate) fn new(port: Arc<Open>, queue: u16) -> TxQueue {
-        TxQueue { port, queue }
+        let prepares = port.device.offloads().sums_udp;
+        TxQueue { port, queue, prepares }
+    }
+
+    /// Whether the device computes UDP checksums for packets that
+    /// [ask for one](Packet::ask_for_udp_checksum).
+    #[inline(always)]
+    pub fn sums_udp(&self) -> bool {
+        self.prepares
     }
 
     /// Whether the device is known to be gone, so that it takes nothing.
@@ -82,6 +92,9 @@ impl TxQueue {
     #[inline]
     pub fn transmit(&mut self, batch: &mut Batch) -> usize {
         let (port, queue) = (self.port.device.id, self.queue);
+        if self.prepares {
+            return prepared_burst(port, queue, batch);
+        }
         let Some(ring) = &self.port.device.ring else { return burst(port, queue, batch) };
         let offered = batch.len();
         if !ring.is_connected() {
@@ -104,5 +117,17 @@ fn burst(port: u16, queue: u16, batch: &mut Batch) -> usize {
     batch.offer(|first, count| {
         // SAFETY: `first` points to `count` owned packets; the queue exists.
         unsafe { usize::from(sys::weft_tx_burst(port, queue, first, count as u16)) }
+    })
+}
+
+/// The same where packets may ask the device for checksums, which some drivers want prepared.
+#[inline(never)]
+fn prepared_burst(port: u16, queue: u16, batch: &mut Batch) -> usize {
+    batch.offer(|first, count| {
+        // SAFETY: as in `burst`. Packets behind one that is refused are not sent either.
+        unsafe {
+            let ready = sys::weft_tx_prepare(port, queue, first, count as u16);
+            usize::from(sys::weft_tx_burst(port, queue, first, ready))
+        }
     })
 }

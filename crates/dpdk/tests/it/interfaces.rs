@@ -3,11 +3,13 @@
 //! interface, and a port whose interface is gone does no harm.
 
 use crate::common::network::{
-    exchange, frame, in_own_network, ip, kernel_socket, veth, with_af_packet, with_af_xdp,
+    exchange, frame, frame6, in_own_network, ip, kernel_socket, kernel_socket6, veth,
+    with_af_packet, with_af_xdp,
 };
 use crate::common::{eal, open, pool, queues, skipped, wait_until, waiting};
 use weft_dpdk::{
-    Batch, Pool, Port, PortOptions, RxQueue, Steering, SteeringKey, SteeringRun, TxQueue,
+    Batch, Checksums, Pool, Port, PortOptions, RxQueue, Steering, SteeringKey, SteeringRun,
+    TxQueue, devices_sum_udp,
 };
 
 /// Opens a port on an interface that the kernel talks to as `kernel_side`. The
@@ -59,6 +61,44 @@ fn tap() {
     }
     in_own_network("interfaces::tap", || {
         carries_frames_and_follows_its_link("net_tap0,iface=weft0", "weft0", 0)
+    });
+}
+
+/// The driver of TAP sums in software, so it is a device of which any machine has one.
+#[test]
+fn tap_sums_what_it_is_asked_to() {
+    if !std::path::Path::new("/dev/net/tun").exists() {
+        return skipped("interfaces::tap_sums", "there is no /dev/net/tun");
+    }
+    in_own_network("interfaces::tap_sums_what_it_is_asked_to", || {
+        let pool = pool(8191);
+        let auto = open("net_tap0,iface=soft0", &pool);
+        assert!(auto.offloads().is_empty() && !devices_sum_udp(), "software is no offload");
+        drop(auto);
+        let options = PortOptions { checksums: Checksums::Device, ..Default::default() };
+        let port = Port::open(eal(), "net_tap1,iface=weft0", &options, &pool).expect("it opens");
+        assert_eq!(port.offloads(), ["sums UDP"]);
+        let (mut rx, mut tx) = queues(&port);
+        assert!(tx.sums_udp() && devices_sum_udp());
+        let socket = kernel_socket("weft0");
+        wait_until("the link is up", || port.link().up);
+
+        // Over IPv6 the kernel takes no datagram without a checksum (RFC 8200 section 8.1).
+        let socket6 = kernel_socket6("weft0");
+        for length in [0, 1, 2, 33, 1400] {
+            let payload = vec![length as u8; length];
+            let mut packet = pool.packet(&frame6(&payload)).expect("there is a buffer");
+            packet.ask_for_udp_checksum(14, 40, false);
+            let mut batch = Batch::new();
+            batch.push(packet).expect("there is room");
+            wait_until("it is taken", || tx.transmit(&mut batch) == 1);
+            let mut buffer = [0; 2048];
+            let count = socket6.recv(&mut buffer).expect("the kernel finds the checksum right");
+            assert_eq!(buffer[..count], payload[..]);
+        }
+        exchange(&socket, &mut rx, &mut tx, &pool);
+        drop((rx, tx, port));
+        assert!(!devices_sum_udp(), "no device is left that sums");
     });
 }
 

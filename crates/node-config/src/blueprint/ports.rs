@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use weft_dataplane::service_path::PathPlan;
+use weft_dpdk::Checksums;
 use weft_function::Direction;
 
 /// One port.
@@ -35,6 +36,8 @@ pub struct PortPlan {
     pub queues: u16,
     /// Packets that each queue holds.
     pub descriptors: u16,
+    /// Who computes checksums.
+    pub checksums: Checksums,
     /// The worker that polls queue 0; queue `i` is polled by the `i`th after
     /// it, modulo their number.
     pub worker: usize,
@@ -65,6 +68,7 @@ impl PortPlan {
             proxy: Vec::new(),
             queues: 0,
             descriptors: 0,
+            checksums: Checksums::Software,
             worker: 0,
             path: Some(path),
         }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use weft_dpdk::PortOptions;
+use weft_dpdk::{Checksums, PortOptions};
 use weft_function::Direction;
 
 use super::{names, within};
@@ -62,6 +62,11 @@ fn plan(name: &str, port: &Port, network: u32, neighbours: Vec<(IpAddr, [u8; 6])
         proxy: pairs(&port.proxy),
         queues: port.queues,
         descriptors: port.descriptors,
+        checksums: match port.checksums {
+            yaml::Checksums::Auto => Checksums::Auto,
+            yaml::Checksums::Device => Checksums::Device,
+            yaml::Checksums::Software => Checksums::Software,
+        },
         worker: port.worker as usize,
         path: None,
     }

@@ -108,6 +108,7 @@ impl Agent {
             rx_errors: device.rx_errors,
             queues,
             spread,
+            offloads: port_control.offloads(),
             ..PortView::default()
         };
         for link in self.workers.iter() {

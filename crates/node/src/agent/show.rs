@@ -160,6 +160,9 @@ pub struct PortView {
     /// How often the link has changed.
     #[serde(default)]
     pub link_changes: u64,
+    /// What the device does in the place of the processor.
+    #[serde(default)]
+    pub offloads: Vec<String>,
     /// Packets received by each worker.
     #[serde(default)]
     pub by_worker: Vec<u64>,

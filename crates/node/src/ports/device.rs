@@ -117,6 +117,11 @@ impl PortDevice {
         self.port.as_ref().map_or((0, Spreading::OneQueue.to_string()), said)
     }
 
+    /// What it does in the place of the processor.
+    pub fn offloads(&self) -> Vec<&'static str> {
+        self.port.as_ref().map(Port::offloads).unwrap_or_default()
+    }
+
     /// As [`Port::ingress`]; none while it is gone.
     ///
     /// # Errors

@@ -222,6 +222,11 @@ impl PortControl {
         self.device.spreading()
     }
 
+    /// What its device does in the place of the processor.
+    pub fn offloads(&self) -> Vec<String> {
+        self.device.offloads().into_iter().map(str::to_owned).collect()
+    }
+
     /// A worker needs the MAC address of a next hop.
     pub fn resolve(&mut self, address: IpAddr, now: u64) {
         let Some(neighbours) = &mut self.neighbours else {

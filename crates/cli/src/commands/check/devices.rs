@@ -54,6 +54,8 @@ struct Can {
     table: u16,
     rx_offloads: Vec<String>,
     tx_offloads: Vec<String>,
+    /// What of that will be used.
+    used: Vec<&'static str>,
 }
 
 /// Asks the devices of one node, none of which is started.
@@ -95,6 +97,8 @@ fn ask(eal: &Eal, blueprint: &Blueprint, plan: &PortPlan) -> Asked {
         tx_queues: blueprint.workers.count as u16,
         descriptors: plan.descriptors,
         steering: None,
+        checksums: plan.checksums,
+        sends_own_buffers: blueprint.sends_own_buffers(),
         mtu: plan.mtu,
     };
     let mut asked = Asked {
@@ -129,6 +133,7 @@ impl From<Capabilities> for Can {
             table: can.table,
             rx_offloads: can.rx_offloads,
             tx_offloads: can.tx_offloads,
+            used: can.used,
         }
     }
 }
@@ -198,8 +203,12 @@ fn text(ports: &[Asked]) -> String {
         {
             if !offloads.is_empty() {
                 let (name, offloads) = (&port.port, offloads.join(" "));
-                text.push_str(&format!("{name}: can for {way} packets: {offloads}; not used\n"));
+                text.push_str(&format!("{name}: can for {way} packets: {offloads}\n"));
             }
+        }
+        if let Some(can) = &port.can {
+            let used = if can.used.is_empty() { "nothing".into() } else { can.used.join(", ") };
+            text.push_str(&format!("{}: will be used: {used}\n", port.port));
         }
         for warning in &port.warnings {
             text.push_str(&format!("{}: {warning}\n", port.port));

@@ -127,6 +127,34 @@ pub fn frame(payload: &[u8]) -> Vec<u8> {
     frame
 }
 
+/// The kernel's end over IPv6, beside [`kernel_socket`].
+pub fn kernel_socket6(interface: &str) -> UdpSocket {
+    ip(&format!("address add fd00::1/64 dev {interface} nodad"));
+    let socket = UdpSocket::bind(("fd00::1", UDP_PORT)).expect("binds");
+    socket.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout is set");
+    socket
+}
+
+/// A frame from the port to that socket, without a UDP checksum.
+pub fn frame6(payload: &[u8]) -> Vec<u8> {
+    let mut frame = [KERNEL_MAC, PORT_MAC].concat();
+    frame.extend(0x86dd_u16.to_be_bytes());
+    let udp_length = 8 + payload.len() as u16;
+    frame.extend([0x60, 0, 0, 0]);
+    frame.extend(udp_length.to_be_bytes());
+    frame.extend([17, 64]);
+    for last in [2, 1] {
+        let mut address = [0; 16];
+        (address[0], address[15]) = (0xfd, last);
+        frame.extend(address);
+    }
+    for word in [UDP_PORT, UDP_PORT, udp_length, 0] {
+        frame.extend(word.to_be_bytes());
+    }
+    frame.extend(payload);
+    frame
+}
+
 /// The payload of a datagram from the kernel's socket; none for what else the
 /// kernel sends, such as its search for IPv6 neighbours.
 fn payload_of(frame: &[u8]) -> Option<Vec<u8>> {

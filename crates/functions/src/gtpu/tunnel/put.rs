@@ -66,8 +66,8 @@ impl Locals {
         };
         let (dscp, number) = (outer.dscp.unwrap_or(dscp), tunnel.number(&end));
         let written = message.emit(&mut front[headers..]).is_ok()
-            && end.emit(front, dscp, number, outer.zero_checksum);
-        if written { Ok(()) } else { Err(Unfit::NoHeadroom) }
+            && front_of(&end, front, (dscp, number), outer);
+        finish(packet, &end, outer, written)
     }
 
     /// Puts a packet into UDP to `port`, without GTP-U.
@@ -91,10 +91,8 @@ impl Locals {
             return Err(Unfit::NoHeadroom);
         };
         let number = tunnel.number(&end);
-        match end.emit(front, outer.dscp.unwrap_or(dscp), number, outer.zero_checksum) {
-            true => Ok(()),
-            false => Err(Unfit::NoHeadroom),
-        }
+        let written = front_of(&end, front, (outer.dscp.unwrap_or(dscp), number), outer);
+        finish(packet, &end, outer, written)
     }
 
     /// Moves a packet from its tunnel to another, in place: its extension headers stay, but
@@ -128,11 +126,25 @@ impl Locals {
         if let Ok(mut message) = Message::new_checked(&mut front[headers..]) {
             message.set_teid(end.teid);
         }
-        match end.emit(front, dscp, tunnel.number(&end), outer.zero_checksum) {
-            true => Ok(()),
-            false => Err(Unfit::NoHeadroom),
-        }
+        let written = front_of(&end, front, (dscp, tunnel.number(&end)), outer);
+        finish(packet, &end, outer, written)
     }
+}
+
+/// Writes IP and UDP header, with a UDP checksum where that is not left to the one who sends.
+#[inline(always)]
+fn front_of(end: &TunnelEnd, front: &mut [u8], (dscp, number): (Dscp, u16), outer: Outer) -> bool {
+    let without = outer.zero_checksum || end.may_owe(outer.zero_checksum);
+    end.emit(front, dscp, number, without)
+}
+
+/// Notes what the packet owes.
+#[inline(always)]
+fn finish(packet: &mut Packet, end: &TunnelEnd, outer: Outer, written: bool) -> Result<(), Unfit> {
+    if end.peer.is_ipv6() {
+        packet.owe_udp_checksum(end.may_owe(outer.zero_checksum));
+    }
+    if written { Ok(()) } else { Err(Unfit::NoHeadroom) }
 }
 
 /// Takes out the extension headers that are not to be passed on (TS 29.281 §5.2.1);

@@ -91,11 +91,12 @@ fn spread(ports: &[PortView]) -> String {
     table.text()
 }
 
-/// How often links have changed.
+/// How often links have changed, and what devices do in the place of the processor.
 fn offloads(ports: &[PortView]) -> String {
-    let mut table = Table::new(&["port", "link changes"], 2);
+    let mut table = Table::new(&["port", "link changes", "its device"], 3);
     for port in ports {
-        table.row([port.name.clone(), port.link_changes.to_string()]);
+        let does = if port.offloads.is_empty() { "-".into() } else { port.offloads.join(", ") };
+        table.row([port.name.clone(), port.link_changes.to_string(), does]);
     }
     table.text()
 }

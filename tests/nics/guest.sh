@@ -1,0 +1,82 @@
+#!/bin/sh
+# In the emulated machine: NICs go to vfio-pci whenever they come, and a node runs on those of
+# each kind while the host sends packets, asks what the node has counted, and takes a NIC away.
+cd /share || exit
+export WEFT_SOCKET=/run/node.sock
+
+# addresses VENDOR: of the NICs that are its.
+addresses() {
+    for device in /sys/bus/pci/devices/*; do
+        case $(cat "$device/class" "$device/vendor" 2>/dev/null | tr '\n' ' ') in
+        0x0200*"$1"*) echo "${device##*/}" ;;
+        esac
+    done
+}
+
+# give: what a host's own rules would do with NICs that are DPDK's.
+give() {
+    for address in $(addresses 0x); do
+        device=/sys/bus/pci/devices/$address
+        [ "$(basename "$(readlink "$device/driver")")" = vfio-pci ] && continue
+        echo vfio-pci >"$device/driver_override"
+        [ -e "$device/driver" ] && echo "$address" >"$device/driver/unbind"
+        echo "$address" >/sys/bus/pci/drivers_probe
+    done
+} 2>/dev/null
+
+# answer: what the host asks for goes into a file that it finds complete.
+answer() {
+    for ask in "$out"/ask-*; do
+        [ -e "$ask" ] || continue
+        said=$out/said-${ask##*-}
+        rm "$ask"
+        weft show ports -v --json >"$said.part" 2>&1
+        mv "$said.part" "$said"
+    done
+}
+
+is_gone() {
+    ! kill -0 "$node" 2>/dev/null
+}
+
+# of_node RUN VENDOR FILE CHECKSUMS: the life of one node.
+of_node() {
+    out=/share/$1
+    give
+    # shellcheck disable=SC2046 # two words
+    set -- $(addresses "$2") "$3" "$4"
+    sed "s/@ACCESS@/$1/; s/@CORE@/$2/; s/@CHECKSUMS@/$4/" "$3" >"$out/node.yaml"
+    weft check --devices "$out/node.yaml" >"$out/devices" 2>&1
+    weft run "$out/node.yaml" >"$out/node" 2>&1 &
+    node=$!
+    left=600
+    until grep -qs '^node .* is ready' "$out/node" || is_gone || [ "$left" = 0 ]; do
+        left=$((left - 1))
+        sleep 0.2
+    done
+    grep -qs '^node .* is ready' "$out/node" && echo >"$out/ready"
+    until [ -e "$out/end" ] || is_gone; do
+        answer
+        sleep 0.1
+    done
+    kill -TERM "$node" 2>/dev/null
+    left=300
+    until is_gone || [ "$left" = 0 ]; do
+        left=$((left - 1))
+        sleep 0.1
+    done
+    kill -KILL "$node" 2>/dev/null
+    wait "$node"
+    echo $? >"$out/status"
+    echo >"$out/done"
+}
+
+while :; do
+    give
+    sleep 0.5
+done &
+
+while read -r run vendor file checksums; do
+    of_node "$run" "$vendor" "$file" "$checksums"
+done </share/runs
+dmesg >/share/kernel.log

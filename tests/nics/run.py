@@ -1,0 +1,374 @@
+#!/usr/bin/env python3
+"""NICs with several queues, which QEMU emulates: packets of many users are spread over workers,
+come back in order, and are counted; checksums are computed by a NIC and by the node; links go down
+and a NIC is unplugged under traffic. See ../README.md.
+
+    run.py                 NICs of each kind
+    run.py igb             those of one kind
+    PACKETS=20000 run.py   with so many packets in each step
+
+$WEFT is the program, by default target/release/weft; $EMULATED the folder with what the machine
+is made of, by default target/emulated. Ends with `N passed, N failed, N skipped`.
+"""
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent / "emulated"))
+
+import image
+import network
+import qemu
+from machine import KINDS, NAMES, QUEUES, Machine, wires
+from report import Report, tail
+from traffic import DOWNLINK, UPLINK, USERS, WINDOW, Exchange, inner_number, is_tunnelled
+from traffic import towards_tunnels
+
+PACKETS = int(os.environ.get("PACKETS", "2000"))
+TUNNELLED = 200
+BOOT_SECONDS, START_SECONDS, STILL_SECONDS = 180, 120, 60
+# How often a machine may be started of which a processor stands still.
+ATTEMPTS = 3
+MODULES = ["vfio_iommu_type1", "vfio-pci"]
+DRIVERS = ["bus_pci", "bus_vdev", "mempool_ring", "net_e1000", "net_virtio", "net_ring"]
+# By vendor the guest tells the kinds of NICs apart.
+VENDORS = {"igb": "0x8086", "virtio": "0x1af4"}
+
+
+class Node:
+    """A node in the guest, by what it writes into the shared folder."""
+
+    def __init__(self, report, machine, name):
+        self.report, self.machine, self.name = report, machine, name
+        self.folder = machine.share / name
+        self.asked = 0
+
+    def check(self, name, wrong):
+        return self.report.check(f"{self.name}: {name}", not wrong, wrong)
+
+    def text(self, name):
+        path = self.folder / name
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def starts(self, seconds):
+        ready = self.machine.until(f"{self.name}/ready", seconds)
+        return self.check("a node starts", "" if ready else tail(self.text("node")))
+
+    def snapshot(self):
+        """What it tells of itself; nothing while it does not answer."""
+        self.asked += 1
+        (self.folder / f"ask-{self.asked}").touch()
+        said = f"said-{self.asked}"
+        if not self.machine.until(f"{self.name}/{said}", STILL_SECONDS):
+            return None
+        try:
+            return json.loads(self.text(said))
+        except ValueError:
+            return None
+
+    def port(self, number):
+        snapshot = self.snapshot()
+        return snapshot["ports"][number] if snapshot else {}
+
+    def until(self, number, state):
+        """Waits until a port is so; what it is instead."""
+        end = time.monotonic() + STILL_SECONDS
+        while time.monotonic() < end:
+            if (found := self.port(number).get("state")) == state:
+                return ""
+        return f"its port is {found}: {tail(self.text('node'))}"
+
+    def ends(self):
+        (self.folder / "end").touch()
+        self.machine.until(f"{self.name}/done", START_SECONDS)
+        status = self.text("status").strip()
+        self.check("it ends when it is told to", "" if status == "0" else f"with {status}")
+
+
+def settled(exchange, plan, meanwhile=lambda: None):
+    """Sends, and takes what comes back; what is wrong with that."""
+    back = exchange.run(plan, STILL_SECONDS, meanwhile)
+    while exchange.take(0.5):
+        pass  # what comes twice
+    wrong = "; ".join(exchange.faults[:5])
+    exchange.faults.clear()
+    if not back:
+        wrong = f"{wrong} {len(exchange.away)} of {len(exchange.sent)} did not come back"
+    return wrong.strip()
+
+
+class Spread:
+    """The test of NICs of one kind with a queue for each worker."""
+
+    def __init__(self, node, kind, wires_of_host):
+        self.node, self.kind = node, kind
+        ports = [NAMES.index(f"{kind}-access"), NAMES.index(f"{kind}-core")]
+        # A TAP device with several queues may change that of a flow, and so the order.
+        self.exchange = Exchange(wires_of_host, ports, turns=KINDS[kind][1] > 1)
+
+    def run(self):
+        if not self.node.starts(BOOT_SECONDS + START_SECONDS):
+            return
+        if self.one_direction() and self.both():
+            self.books("what both count is the same")
+            self.link()
+            self.unplug()
+        self.node.ends()
+
+    def one_direction(self):
+        """All users send, then all receive: their workers get the same from either side."""
+        by_worker = []
+        for direction, word in ((UPLINK, "uplink"), (DOWNLINK, "downlink")):
+            plan = [(user, direction) for user in self.exchange.users(PACKETS)]
+            name = f"packets of {USERS} users come back once, in order, as they should be: {word}"
+            if not self.node.check(name, settled(self.exchange, plan)):
+                print(tail(self.node.text("node")))
+                return False
+            port = self.node.port(direction)
+            by_worker.append(port["by_worker"])
+            share = port["misdirected"] / port["rx_packets"]
+            print(f"     {word}: {port['spread']}; by worker {port['by_worker']}, "
+                  f"{share:.1%} handed over")
+        idle = [counts for counts in by_worker if min(counts) * 2 * QUEUES < PACKETS]
+        self.node.check(f"each of {QUEUES} queues has its share", f"{idle}" if idle else "")
+        up, down = by_worker
+        wrong = "" if up == down else f"{up} and {down}"
+        self.node.check("both directions of a user come to the same queue", wrong)
+        return True
+
+    def both(self):
+        plan = [(user, number % 2) for number, user in enumerate(self.exchange.users(PACKETS))]
+        name = "packets of both directions come back once, in order, as they should be"
+        if not self.node.check(name, settled(self.exchange, plan)):
+            return False
+        name = "each user has all of its packets at one worker"
+        return self.node.check(name, self.exchange.miscounted())
+
+    def books(self, name):
+        """The node, its drivers and the test count the same."""
+        snapshot = self.node.snapshot()
+        wrong = "; ".join(self.wrong_books(snapshot)) if snapshot else "it does not answer"
+        self.node.check(name, wrong)
+
+    def wrong_books(self, snapshot):
+        sent = self.exchange.sent
+        for direction, port in enumerate(snapshot["ports"]):
+            came = [one for one in sent if one.direction == direction]
+            left = [one for one in sent if one.direction != direction and one.count is not None]
+            wanted = {
+                "rx_packets": len(came),
+                "tx_packets": len(left),
+                "rx_bytes": sum(len(one.frame) for one in came),
+                "rx_missed": 0,
+                "rx_errors": 0,
+            }
+            counted = {key: port[key] for key in wanted}
+            if counted != wanted:
+                yield f"{port['name']} has {counted}, not {wanted}"
+            if sum(port["by_worker"]) != port["rx_packets"]:
+                yield f"{port['name']}: workers have {port['by_worker']}"
+            driver = snapshot["extended"][direction]["counters"]
+            if driver.get("rx_good_packets") != len(came):
+                yield f"{port['name']}: its driver has counted {driver}"
+        if drops := {one["reason"]: one["packets"] for one in snapshot["drops"] if one["packets"]}:
+            yield f"it has dropped {drops}"
+
+    def link(self):
+        """The wire of a NIC is pulled out and put in."""
+        name = f"{self.kind}-access"
+        refused = self.node.machine.tell("set_link", name=name, up=False)
+        wrong = refused or self.node.until(UPLINK, "down")
+        if not self.node.check("a link that goes down is told", wrong):
+            return
+        self.node.machine.tell("set_link", name=name, up=True)
+        wrong = self.node.until(UPLINK, "up")
+        plan = [(user, number % 2) for number, user in enumerate(self.exchange.users(WINDOW))]
+        wrong = wrong or settled(self.exchange, plan)
+        self.node.check("packets pass when it is up again", wrong)
+
+    def unplug(self):
+        """A NIC is taken out of its slot under traffic, and put back."""
+        machine, name, before = self.node.machine, f"{self.kind}-access", self.node.snapshot()
+        plan = [(user, DOWNLINK) for user in self.exchange.users(PACKETS)]
+        first = len(self.exchange.sent)
+        refused = []
+
+        def pull():
+            if len(self.exchange.sent) > first + PACKETS // 4 and not refused:
+                refused.append(machine.unplug(name) or "")
+            # What the NIC had, or was dropped in front of it, is not waited for.
+            if refused and len(self.exchange.away) >= WINDOW:
+                self.exchange.give_up()
+
+        self.exchange.run(plan, 3, pull)
+        wrong = "".join(refused) or self.node.until(UPLINK, "gone")
+        if not self.node.check("a NIC that is unplugged under traffic is gone", wrong):
+            return
+        while self.exchange.take(0.5):
+            pass
+        self.exchange.give_up()
+        self.accounted(first, before)
+        self.plug(name)
+
+    def accounted(self, first, before):
+        """Of what was sent meanwhile the other port has received all, and what did not come back
+        was dropped for that reason but for what the NIC had."""
+        now = self.node.snapshot()
+        sent = self.exchange.sent[first:]
+        came = sum(one.count is not None for one in sent)
+        received = now["ports"][DOWNLINK]["rx_packets"] - before["ports"][DOWNLINK]["rx_packets"]
+        drops = sum(one["packets"] for one in now["drops"])
+        within = len(sent) - came - drops
+        print(f"     {len(sent)} sent meanwhile: {came} came, {drops} dropped, {within} with the NIC")
+        wrong = ""
+        if received != len(sent) or not 0 <= within <= WINDOW or not drops:
+            wrong = f"{received} received; {now['drops']}"
+        reasons = {one["reason"] for one in now["drops"] if one["packets"]}
+        if reasons - {"port_gone", "tx_full"}:
+            wrong = f"drops for {reasons}"
+        self.node.check("all of its packets are accounted for", wrong)
+
+    def plug(self, name):
+        machine, end = self.node.machine, time.monotonic() + STILL_SECONDS
+        # The slot is free once the guest has let the NIC go.
+        while (refused := machine.plug(name)) and time.monotonic() < end:
+            time.sleep(0.5)
+        wrong = refused or self.node.until(UPLINK, "up")
+        plan = [(user, number % 2) for number, user in enumerate(self.exchange.users(PACKETS))]
+        self.exchange.latest.clear()
+        wrong = wrong or settled(self.exchange, plan)
+        self.node.check("packets pass when it is back", wrong)
+
+
+class Tunnels:
+    """The same packets through a node whose NICs compute checksums, and one that does itself."""
+
+    def __init__(self, report, machine, kind, wires_of_host):
+        self.report, self.machine, self.kind, self.wires = report, machine, kind, wires_of_host
+        self.came = {}
+
+    def run(self, checksums, used):
+        node = Node(self.report, self.machine, f"{self.kind}-{checksums}")
+        if not node.starts(START_SECONDS):
+            return
+        self.came[checksums] = self.exchange()
+        port = node.port(UPLINK)
+        said = "sums UDP" in port.get("offloads", [])
+        node.check("its NIC does what it should", "" if said == used else f"{port}")
+        self.judge(node, self.came[checksums])
+        node.ends()
+
+    def exchange(self):
+        """What comes out of tunnels' ends, by the packets' numbers."""
+        access, core = NAMES.index(f"{self.kind}-access"), NAMES.index(f"{self.kind}-core")
+        came, latest = {}, time.monotonic()
+        waiting = list(reversed(towards_tunnels(TUNNELLED)))
+        sent = 0
+        while len(came) < TUNNELLED and time.monotonic() - latest < STILL_SECONDS:
+            while waiting and sent - len(came) < WINDOW:
+                self.wires.send(core, waiting.pop())
+                sent += 1
+            for wire, octets in self.wires.listen(0.2):
+                if wire == access and is_tunnelled(octets):
+                    came[inner_number(octets)] = octets
+                    latest = time.monotonic()
+        return came
+
+    def judge(self, node, came):
+        capture = node.folder / "far-end.pcap"
+        with open(capture, "wb") as file:
+            file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+            for _, octets in sorted(came.items()):
+                file.write(struct.pack("<IIII", 0, 0, len(octets), len(octets)) + octets)
+        words = ["tshark", "-r", capture, "-o", "udp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE"]
+        words += ["-Y", "udp.dstport == 2152 && udp.checksum.status == 1", "-T", "fields"]
+        words += ["-e", "frame.number"]
+        said = subprocess.run(words, capture_output=True, text=True, check=False)
+        good = len(said.stdout.split())
+        wrong = "" if good == TUNNELLED else f"{good} of {TUNNELLED} are right: {said.stderr[:300]}"
+        node.check("tshark finds each packet's checksum right", wrong)
+
+    def compare(self):
+        ones = list(self.came.values())
+        if len(ones) == 2:
+            differ = [number for number in ones[0] if ones[0][number] != ones[1].get(number)]
+            self.report.check(f"{self.kind}: NIC and node compute the same octets",
+                              not differ and len(ones[0]) == TUNNELLED, f"packets {differ[:9]}")
+
+
+def runs(kinds):
+    """Nodes in their order: name, vendor, file, who computes checksums."""
+    plan = []
+    for kind in kinds:
+        plan.append((kind, VENDORS[kind], "spread.yaml", "auto"))
+        if kind == "igb":
+            plan += [(f"{kind}-{way}", VENDORS[kind], "tunnel.yaml", way) for way in ("software", "auto")]
+    return plan
+
+
+def main():
+    kinds = sys.argv[1:]
+    if strange := [kind for kind in kinds if kind not in KINDS]:
+        sys.exit(f"run.py: there is no {strange[0]}; there are {', '.join(KINDS)}")
+    kinds = kinds or list(KINDS)
+    weft = Path(os.environ.get("WEFT", ROOT / "target/release/weft")).resolve()
+    folder = Path(os.environ.get("EMULATED", ROOT / "target/emulated")).resolve()
+    if not weft.is_file():
+        sys.exit(f"run.py: {weft} is not there: build it (cargo build --release) or set WEFT")
+    if not shutil.which("tshark"):
+        sys.exit("run.py: there is no program tshark; install tshark")
+    if not qemu.prepare(folder):
+        sys.exit("run.py: prepare.sh has not got what the machine is made of, as it says above")
+    network.own(wires())
+    try:
+        programs = {"bin/weft": weft, "sbin/ip": image.program("ip", "iproute2")}
+        image.build(folder / "nics.img", folder / "guest", programs, DRIVERS, MODULES)
+    except image.Missing as missing:
+        sys.exit(f"run.py: {missing}")
+    wires_of_host = network.Wires(NAMES)
+    for left in reversed(range(ATTEMPTS)):
+        report, stood_still = one_run(folder, kinds, wires_of_host)
+        if not report.failed or not left or not stood_still:
+            break
+        # That is the host's doing, who had no time for it: it says nothing of the program.
+        print("     the emulated machine stood still, as its kernel says: once more")
+    return report.close()
+
+
+def one_run(folder, kinds, wires_of_host):
+    """A machine from its start to its end."""
+    work = folder / "nics"
+    share = work / "share"
+    shutil.rmtree(share, ignore_errors=True)
+    share.mkdir(parents=True)
+    for name in ("guest.sh", "spread.yaml", "tunnel.yaml"):
+        shutil.copy(HERE / name, share)
+    plan = runs(kinds)
+    for name, *_ in plan:
+        (share / name).mkdir()
+    (share / "runs").write_text("".join(" ".join(words) + "\n" for words in plan))
+    report = Report()
+    began = time.monotonic()
+    with Machine(folder, folder / "nics.img", share, work / "console.log") as machine:
+        if not machine.connect(BOOT_SECONDS):
+            sys.exit(f"run.py: QEMU does not run: {tail(machine.console())}")
+        for kind in kinds:
+            Spread(Node(report, machine, kind), kind, wires_of_host).run()
+            if kind == "igb":
+                tunnels = Tunnels(report, machine, kind, wires_of_host)
+                tunnels.run("software", used=False)
+                tunnels.run("auto", used=True)
+                tunnels.compare()
+    print(f"     it took {time.monotonic() - began:.0f} s; what was seen is in {work}")
+    return report, machine.stood_still()
+
+
+sys.exit(main())
