@@ -252,6 +252,12 @@ impl Running {
     /// Stops: receives nothing any more, lets leave what is in flight, ends the
     /// threads, closes the ports. Returns what was counted.
     pub fn stop(self) -> Option<Snapshot> {
+        self.stop_and(|| ())
+    }
+
+    /// The same. `kept` is called once nothing is carried any more and all that is kept is
+    /// durable, before anything is closed: that takes its time with many users.
+    pub fn stop_and(self, kept: impl FnOnce()) -> Option<Snapshot> {
         self.stop.store(true, Ordering::Release);
         let workers: Vec<_> = self.workers.into_iter().map(JoinHandle::join).collect();
         // Only now are all rings between workers at rest.
@@ -264,6 +270,7 @@ impl Running {
         let mut agent = self.agent.join().ok()?;
         agent.poll();
         agent.restoration(&mut workers).end();
+        kept();
         Some(agent.snapshot())
     }
 }

@@ -1,5 +1,6 @@
 //! The life of a node that is built: it is served, looked after and ended.
 
+use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -77,7 +78,7 @@ pub fn serve(
     let beside = match Beside::start((part, &described), serving.socket(), &handle, events) {
         Ok(beside) => beside,
         Err(failure) => {
-            stop(serving, running)?;
+            stop(serving, running, || ())?;
             return Err(failure);
         }
     };
@@ -109,10 +110,7 @@ pub fn serve(
         pfcp.release(RELEASE);
     }
     drop(beside);
-    let stopped = stop(serving, running);
-    if let Some(owning) = owning {
-        owning.leave();
-    }
+    let stopped = end(serving, running, owning.as_ref());
     match leaves {
         // Its service manager starts it again: it stands by then.
         true => stopped.and(Err(Failure::broken(
@@ -223,9 +221,24 @@ fn leave(
     std::process::exit(0);
 }
 
-/// Stops the node and prints what was counted.
-fn stop(serving: Serving, running: Running) -> Result<(), Failure> {
+/// Ends the node. Its standby has the rest and the users before anything is closed.
+fn end(serving: Serving, running: Running, owning: Option<&Owning>) -> Result<(), Failure> {
+    let has_left = Cell::new(false);
+    let leave = || {
+        if let Some(owning) = owning.filter(|_| !has_left.replace(true)) {
+            owning.leave();
+        }
+    };
+    let stopped = stop(serving, running, leave);
+    // Where the node has not come to its end.
+    leave();
+    stopped
+}
+
+/// Stops the node and prints what was counted; `kept` is called once all of it is durable.
+fn stop(serving: Serving, running: Running, kept: impl FnOnce()) -> Result<(), Failure> {
     serving.stop();
-    let snapshot = running.stop().ok_or_else(|| Failure::broken("the node did not stop whole"))?;
+    let snapshot =
+        running.stop_and(kept).ok_or_else(|| Failure::broken("the node did not stop whole"))?;
     output::print(&show::statistics(&snapshot))
 }
