@@ -77,8 +77,16 @@ class Machine(qemu.Machine):
     def plug(self, name):
         """Puts a NIC into its slot; what QEMU says if it cannot be yet."""
         driver, *words = device(name).split(",")
-        options = dict(word.split("=", 1) for word in words)
+        options = {key: typed(key, value) for key, value in (word.split("=", 1) for word in words)}
         return self.tell("device_add", driver=driver, **options)
+
+
+def typed(key, value):
+    """A property of a device as QMP takes it."""
+    if value.isdigit():
+        return int(value)
+    # Of three states, whose names are text.
+    return value == "on" if value in ("on", "off") and key != "disable-legacy" else value
 
 
 def device(name):

@@ -26,10 +26,11 @@ mod queue;
 mod ring_port;
 mod sockets;
 
-use device::Device;
+use device::{Device, wanted_channels};
 use driver::DeviceString;
 use open::Open;
 use ring_port::RingEnd;
+use sockets::Wanted;
 
 pub use capabilities::{Capabilities, Checksums, Spreading, devices_sum_udp};
 pub use device::is_pci_address;
@@ -91,14 +92,20 @@ impl Port {
     /// to the environment. Received packets are taken from `pool`.
     ///
     /// A device for a kernel interface looks for it in the network namespace of
-    /// the calling thread, and sets the interface's MTU.
+    /// the calling thread, and sets the interface's MTU. For AF_XDP it also sets the interface's
+    /// receive queues (ethtool's channels), which get their number back when the port closes.
     ///
     /// # Errors
     /// [`Error::Device`] with what is wrong and what to do about it.
     pub fn open(eal: &Eal, device: &str, options: &PortOptions, pool: &Pool) -> Result<Port> {
         let log = log::listen();
         let started = options.check().and_then(|()| {
+            // Ahead of the driver, which looks at them.
+            let wanted =
+                wanted_channels(device, options.rx_queues)?.filter(|wanted| wanted.is_needed);
+            let channels = wanted.map(Wanted::give).transpose()?;
             let mut device = Device::make(eal, device, options)?;
+            device.keep(channels);
             let queues = device.start(options, pool)?;
             Ok((device, queues))
         });
@@ -161,8 +168,19 @@ impl Port {
     /// # Errors
     /// As [`Port::open`].
     pub fn capabilities(eal: &Eal, device: &str, options: &PortOptions) -> Result<Capabilities> {
-        let made = Device::make(eal, device, options);
-        let asked = made.and_then(|device| device.capabilities(options));
+        let asked = wanted_channels(device, options.rx_queues).and_then(|wanted| {
+            // Its interface does not get other queues for that.
+            let now = wanted.as_ref().filter(|wanted| wanted.is_needed).map(Wanted::now);
+            let queues = now.map_or(options.rx_queues, |now| now.min(options.rx_queues));
+            let now = PortOptions { rx_queues: queues, ..options.clone() };
+            let mut can = Device::make(eal, device, &now)?.capabilities(options)?;
+            if let Some(wanted) = wanted {
+                can.rx_queues = can.rx_queues.max(options.rx_queues);
+                can.channels = Some(wanted.to_string());
+                can.changes_channels = wanted.is_needed;
+            }
+            Ok(can)
+        });
         asked.map_err(|reason| Error::Device {
             device: device.to_owned(),
             log: None,

@@ -56,6 +56,11 @@ pub struct Capabilities {
     pub tx_offloads: Vec<String>,
     /// What of that will be used.
     pub used: Vec<&'static str>,
+    /// That the kernel interface behind it has another number of receive queues than it should,
+    /// with the command (ethtool(8)) that changes it.
+    pub channels: Option<String>,
+    /// Whether an open port changes that itself, and puts it back as it closes.
+    pub changes_channels: bool,
 }
 
 /// How packets come to a port's receive queues.
@@ -131,6 +136,8 @@ impl Capabilities {
             rx_offloads: names(info.rx_offload_capa, sys::rte_eth_dev_rx_offload_name),
             tx_offloads: names(info.tx_offload_capa, sys::rte_eth_dev_tx_offload_name),
             used: Vec::new(),
+            channels: None,
+            changes_channels: false,
         }
     }
 }

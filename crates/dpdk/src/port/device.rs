@@ -15,7 +15,7 @@ use super::interface::Interface;
 use super::options::PortOptions;
 use super::privilege::{may_lock, may_use_interfaces};
 use super::ring_port::RingEnd;
-use super::sockets::{PacketSockets, XdpSockets, joining};
+use super::sockets::{Given, PacketSockets, Wanted, XdpSockets, joining};
 use crate::buffer::Pool;
 use crate::eal::Eal;
 use crate::error::invalid;
@@ -43,6 +43,8 @@ pub(crate) struct Device {
     /// None once it is closed.
     events: Option<Events>,
     pub(crate) ring: Option<RingEnd>,
+    /// Queues of its interface that are put back once it is closed.
+    channels: Option<Given>,
 }
 
 impl Device {
@@ -143,10 +145,16 @@ impl Device {
                 offloads: Offloads::default(),
                 summing: Summing::new(false),
                 ring,
+                channels: None,
             });
         }
         unplug(bus, &name);
         Err(io::Error::other("not an Ethernet device"))
+    }
+
+    /// Keeps what its interface was given until it is closed.
+    pub(super) fn keep(&mut self, channels: Option<Given>) {
+        self.channels = channels;
     }
 
     /// Sets up the queues and starts the device; returns how many queues of
@@ -393,6 +401,24 @@ impl Drop for Device {
     }
 }
 
+/// Another number of queues that the interface of a device should have for so many receive queues.
+///
+/// # Errors
+/// When it cannot have them and packets would be lost.
+pub(super) fn wanted_channels(device: &str, queues: u16) -> io::Result<Option<Wanted>> {
+    let Ok(DeviceString { driver: Some(driver), interface: Some(name), arguments, .. }) =
+        DeviceString::parse(device)
+    else {
+        return Ok(None);
+    };
+    let has_sockets = driver.has_xdp_sockets() || driver.has_packet_sockets();
+    // One that names its first queue shares the interface with others.
+    match has_sockets && !arguments.contains("start_queue=") {
+        true => Wanted::of(&name, queues, driver.has_xdp_sockets()),
+        false => Ok(None),
+    }
+}
+
 /// What can be used of a device.
 fn usable(info: &sys::rte_eth_dev_info, options: &PortOptions) -> Offloads {
     Offloads::choose(info, options.checksums, options.sends_own_buffers)
@@ -438,4 +464,16 @@ fn explain(driver: Option<&Driver>, reason: io::Error) -> io::Error {
         return reason;
     };
     io::Error::new(io::ErrorKind::PermissionDenied, lacking)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_of_other_devices_keep_their_queues() {
+        for device in ["ring:a", "0000:03:00.0", "net_tap0,iface=lo", "net_af_xdp0,iface=none-1"] {
+            assert!(wanted_channels(device, 2).unwrap().is_none(), "{device}");
+        }
+    }
 }

@@ -75,6 +75,24 @@ impl Interface {
         }
     }
 
+    /// A command of ethtool's about it.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    ///
+    /// # Safety
+    /// The command is one that reads and writes a `T` (`linux/ethtool.h`).
+    pub(super) unsafe fn ethtool<T>(&self, command: &mut T) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_data = (&raw mut *command).cast();
+        // SAFETY: as the caller promises; the structure outlives the call.
+        match unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request) }
+        {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
     /// A request about it.
     fn request(&self) -> libc::ifreq {
         // SAFETY: all bytes zero are a valid request.
@@ -111,15 +129,9 @@ pub fn kernel_offloads(name: &str) -> io::Result<Vec<&'static str>> {
     let interface = Interface::find(name)?;
     let is_on = |(_, command, bits): &&(&str, u32, u32)| {
         let mut value = [*command, 0];
-        // SAFETY: all bytes zero are a valid request.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        request.ifr_name = interface.name;
-        request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
         // SAFETY: these commands read and write a `struct ethtool_value`, two words.
-        let status = unsafe {
-            libc::ioctl(interface.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request)
-        };
-        status == 0 && value[1] & bits != 0
+        let answered = unsafe { interface.ethtool(&mut value) };
+        answered.is_ok() && value[1] & bits != 0
     };
     Ok(ASKED.iter().filter(is_on).map(|(name, ..)| *name).collect())
 }

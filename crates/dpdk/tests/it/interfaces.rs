@@ -210,6 +210,78 @@ fn af_xdp() {
     });
 }
 
+/// What ethtool(8) says to these words; none where there is no such program.
+fn ethtool(words: &[&str]) -> Option<String> {
+    let output = std::process::Command::new("ethtool").args(words).output().ok()?;
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The receive queues that an interface has, behind those that it may have.
+fn receive_queues(interface: &str) -> usize {
+    let said = ethtool(&["-l", interface]).expect("it runs");
+    let mut numbers = said.lines().filter_map(|line| line.strip_prefix("RX:")?.trim().parse().ok());
+    numbers.next_back().expect("it has some")
+}
+
+/// AF_XDP has one of four queues of an interface: the others are taken away while it does, as what
+/// comes to them would not reach the port.
+#[test]
+fn an_interface_has_the_queues_that_af_xdp_polls() {
+    with_af_xdp("interfaces::an_interface_has_the_queues_that_af_xdp_polls", || {
+        if ethtool(&["--version"]).is_none() {
+            return skipped("interfaces::an_interface_has_the_queues", "there is no ethtool");
+        }
+        ip(
+            "link add w0 numrxqueues 4 numtxqueues 4 type veth peer name w1 numrxqueues 1 numtxqueues 1",
+        );
+        ip("link set w0 up");
+        ip("link set w1 up");
+        let device = "net_af_xdp0,iface=w0";
+        let can = Port::capabilities(eal(), device, &PortOptions::default()).expect("it answers");
+        assert_eq!(can.channels.as_deref(), Some("w0 receives by 4 queues: ethtool -L w0 rx 1"));
+        assert!(can.changes_channels);
+        assert_eq!(receive_queues("w0"), 4, "asking changes nothing");
+
+        let pool = pool(8191);
+        let port = open(device, &pool);
+        assert_eq!(receive_queues("w0"), 1);
+        let socket = kernel_socket("w1");
+        let (mut rx, mut tx) = queues(&port);
+        exchange(&socket, &mut rx, &mut tx, &pool);
+        drop((port, rx, tx));
+        assert_eq!(receive_queues("w0"), 4, "they are put back");
+
+        let two = PortOptions { rx_queues: 2, ..PortOptions::default() };
+        let refused = Port::open(eal(), device, &two, &pool).expect_err("veth has none combined");
+        assert!(refused.to_string().contains("combined channels"), "{refused}");
+        assert_eq!(receive_queues("w0"), 4);
+    });
+}
+
+/// Sockets of AF_PACKET get what comes to any queue, so that it is only said that more are faster.
+#[test]
+fn the_queues_of_an_interface_are_not_changed_for_af_packet() {
+    with_af_packet("interfaces::the_queues_of_an_interface_are_not_changed_for_af_packet", || {
+        ip("link add w0 numrxqueues 4 numtxqueues 4 type veth peer name w1");
+        // Fewer than it has, and more than it can have.
+        for queues in [2, 6] {
+            let options = PortOptions { rx_queues: queues, ..PortOptions::default() };
+            let can = Port::capabilities(eal(), "net_af_packet0,iface=w0", &options);
+            assert_eq!(can.expect("it answers").channels, None, "{queues}");
+        }
+        ip("link add w2 numrxqueues 1 type veth peer name w3 numrxqueues 4");
+        let two = PortOptions { rx_queues: 2, ..PortOptions::default() };
+        if ethtool(&["-L", "w3", "rx", "1"]).is_none() {
+            return skipped("interfaces::the_queues_of_an_interface", "there is no ethtool");
+        }
+        let can = Port::capabilities(eal(), "net_af_packet0,iface=w3", &two).expect("it answers");
+        assert_eq!(can.channels.as_deref(), Some("w3 receives by 1 queue: ethtool -L w3 rx 2"));
+        assert!(!can.changes_channels);
+        assert_eq!(receive_queues("w3"), 1);
+    });
+}
+
 #[test]
 fn an_interface_made_anew_opens_again() {
     with_af_packet("interfaces::an_interface_made_anew_opens_again", || {

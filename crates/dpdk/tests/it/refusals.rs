@@ -154,7 +154,8 @@ fn what_af_xdp_needs() {
         let pool = pool(8191);
         drop(open(device, &pool));
         let held = "AF_XDP holds this interface already, or held it before in this process; make \
-                    the interface anew (Failed to create xsk socket.)";
+                    the interface anew. Or the other end of a veth pair sends by more queues than \
+                    this one receives by: ethtool -L PEER tx 1 (Failed to create xsk socket.)";
         assert_eq!(refusal(device, &pool), format!("device \"{device}\": {held}"));
         ip("link delete w0");
         veth("w0", "w1");

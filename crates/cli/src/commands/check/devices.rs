@@ -159,6 +159,12 @@ fn warnings(
         let (asked, most) = (plan.mtu, can.mtu);
         warnings.push(format!("an MTU of {asked} is asked for and the device has {most}"));
     }
+    if let Some(command) = &can.channels {
+        warnings.push(match can.changes_channels {
+            true => format!("{command} (the node does that, and puts it back as it ends)"),
+            false => format!("{command} lets as many cores of the kernel receive"),
+        });
+    }
     let pollers = (0..usize::from(queues)).map(|queue| (plan.worker + queue) % workers.max(1));
     let cores = blueprint.workers.cores.as_deref().unwrap_or_default();
     for worker in pollers.take(workers) {
@@ -253,5 +259,14 @@ mod tests {
         let many = told("queues: 4", "{count: 4}");
         assert_eq!(many, ["4 receive queues are asked for and the device has 2"]);
         assert_eq!(told("mtu: 1600, queues: 2", "{count: 2}").len(), 1);
+        let can = Capabilities {
+            channels: Some("eth0 receives by 1 queue: ethtool -L eth0 combined 2".to_owned()),
+            changes_channels: true,
+            ..can
+        };
+        let blueprint = node("queues: 2", "{count: 2}");
+        let told = warnings(&blueprint, &blueprint.ports[0], &can, |_| None);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].ends_with("combined 2 (the node does that, and puts it back as it ends)"));
     }
 }

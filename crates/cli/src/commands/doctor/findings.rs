@@ -134,7 +134,7 @@ fn frequency(host: &Host) -> Finding {
 fn huge_pages(host: &Host) -> Finding {
     const FOLDER: &str = "sys/kernel/mm/hugepages";
     let mut found = Vec::new();
-    let mut free = 0;
+    let (mut free, mut allowed) = (0, true);
     for size in host.names(FOLDER) {
         let kilobytes = size.trim_start_matches("hugepages-").trim_end_matches("kB");
         let of = |what| host.number(&format!("{FOLDER}/{size}/{what}_hugepages"));
@@ -143,6 +143,13 @@ fn huge_pages(host: &Host) -> Finding {
         if all > 0 {
             found.push(format!("{unused} of {all} pages of {kilobytes} kB are free"));
         }
+        allowed &= in_group(host, &format!("hugetlb.{}.max", unit(kilobytes))) != "0";
+    }
+    if !allowed && free > 0 {
+        let advice = "set hugetlb.2MB.max (and hugetlb.1GB.max) of its group, or the limit \
+                      hugepages-2Mi of its pod";
+        found.push("of which the container may use none".to_owned());
+        return Finding::advice("huge pages", found.join(", "), advice);
     }
     match (found.is_empty(), free) {
         (false, 1..) => Finding::good("huge pages", found.join(", ")),
@@ -158,6 +165,15 @@ fn huge_pages(host: &Host) -> Finding {
             "a node takes half the cycles with them: \
              echo 512 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
         ),
+    }
+}
+
+/// A size of pages as control groups name it.
+fn unit(kilobytes: &str) -> String {
+    match kilobytes.parse::<u64>().unwrap_or(0) {
+        kilobytes if kilobytes >= 1 << 20 => format!("{}GB", kilobytes >> 20),
+        kilobytes if kilobytes >= 1 << 10 => format!("{}MB", kilobytes >> 10),
+        kilobytes => format!("{kilobytes}KB"),
     }
 }
 
@@ -298,6 +314,11 @@ mod tests {
         let findings = all(&host);
         assert!(findings.iter().all(|one| one.verdict == Verdict::Good), "{findings:#?}");
         assert_eq!(of(&findings, "huge pages").found, "500 of 512 pages of 2048 kB are free");
+
+        write(root, "sys/fs/cgroup/weft/hugetlb.2MB.max", "0");
+        let findings = all(&host);
+        let pages_of = of(&findings, "huge pages");
+        assert!(pages_of.found.ends_with("may use none") && pages_of.advice.is_some());
 
         write(root, "proc/cpuinfo", "flags: mmx");
         write(root, &format!("{pages}/free_hugepages"), "0");

@@ -11,9 +11,27 @@ const BIFURCATED: [&str; 3] = ["mlx5_core", "mlx4_core", "mana"];
 /// Drivers that hold a NIC for DPDK.
 const GIVEN: [&str; 3] = ["vfio-pci", "uio_pci_generic", "igb_uio"];
 
+const PCI: &str = "sys/bus/pci/devices";
+/// Drivers of the kernel, and vendors that make one kind of NIC alone, with the driver of DPDK.
+const TAKES: [(&str, &str, &str); 13] = [
+    ("mlx5_core", "0x15b3", "net_mlx5"),
+    ("ice", "", "net_ice"),
+    ("i40e", "", "net_i40e"),
+    ("iavf", "", "net_iavf"),
+    ("ixgbe", "", "net_ixgbe"),
+    ("ixgbevf", "", "net_ixgbe"),
+    ("igb", "", "net_e1000"),
+    ("igbvf", "", "net_e1000"),
+    ("e1000e", "", "net_e1000"),
+    ("ena", "0x1d0f", "net_ena"),
+    ("virtio-pci", "0x1af4", "net_virtio"),
+    ("vmxnet3", "0x15ad", "net_vmxnet3"),
+    ("bnxt_en", "0x14e4", "net_bnxt"),
+];
+
 /// All that has to do with packets coming and going.
 pub(super) fn all(host: &Host) -> Vec<Finding> {
-    let mut findings = vec![iommu(host), devices(host), kernel(host)];
+    let mut findings = vec![iommu(host), devices(host), kernel(host), dpdk(host)];
     findings.extend(drivers(host));
     if host.is_this {
         findings.extend(offloads(host));
@@ -22,9 +40,16 @@ pub(super) fn all(host: &Host) -> Vec<Finding> {
 }
 
 fn iommu(host: &Host) -> Finding {
+    const UNSAFE: &str = "sys/module/vfio/parameters/enable_unsafe_noiommu_mode";
     let groups = host.names("sys/kernel/iommu_groups").len();
     let has_vfio = host.has("sys/module/vfio_pci") || host.has("sys/bus/pci/drivers/vfio-pci");
+    let found = counted(groups as u64, "group");
     match (groups, has_vfio) {
+        (0, true) if host.text(UNSAFE) == "Y" => Finding::advice(
+            "iommu",
+            "none; vfio-pci gives NICs away without (enable_unsafe_noiommu_mode)",
+            "a NIC can then write to all of the memory: turn VT-d or AMD-Vi on in the firmware",
+        ),
         (0, _) => Finding::advice(
             "iommu",
             "no group of devices",
@@ -33,23 +58,90 @@ fn iommu(host: &Host) -> Finding {
         ),
         (_, false) => Finding::advice(
             "iommu",
-            format!("{}, and no driver vfio-pci", counted(groups as u64, "group")),
+            format!("{found}, and no driver vfio-pci"),
             "modprobe vfio-pci",
         ),
-        _ => Finding::good("iommu", format!("{}, vfio-pci", counted(groups as u64, "group"))),
+        _ if !host.has("dev/vfio/vfio") => Finding::advice(
+            "iommu",
+            format!("{found}, vfio-pci, and no /dev/vfio/vfio"),
+            "of a container, --device /dev/vfio/vfio and the groups of its NICs (/dev/vfio/N)",
+        ),
+        _ => Finding::good("iommu", format!("{found}, vfio-pci")),
     }
+}
+
+/// DPDK's drivers, which lie beside its libraries: those that the NICs of this machine take, and
+/// those of the kernel's interfaces.
+fn dpdk(host: &Host) -> Finding {
+    // Debian's libraries, and those that were built on the machine.
+    let folders = ["usr/lib/x86_64-linux-gnu/dpdk", "usr/local/lib/x86_64-linux-gnu/dpdk"];
+    let found: Vec<String> = folders
+        .iter()
+        .flat_map(|folder| {
+            let versions = host.names(folder).into_iter().filter(|name| name.starts_with("pmds-"));
+            versions.map(move |version| format!("{folder}/{version}"))
+        })
+        .collect();
+    let Some(folder) = found.first() else {
+        let advice = "apt install librte-net-af-packet23 librte-net-af-xdp23 librte-net-tap23, and \
+                      that of the NIC";
+        return Finding::advice("drivers", "none of DPDK's beside its libraries", advice);
+    };
+    let names = host.names(folder);
+    let has =
+        |driver: &&str| names.iter().any(|name| name.starts_with(&format!("librte_{driver}.so")));
+    let wanted = wanted_drivers(host);
+    let lacks: Vec<_> = wanted.iter().copied().filter(|driver| !has(driver)).collect();
+    match lacks.is_empty() {
+        true => Finding::good("drivers", format!("{} in /{folder}", wanted.join(", "))),
+        false => Finding::advice(
+            "drivers",
+            format!("/{folder} has no {}", lacks.join(", ")),
+            format!(
+                "apt install {}",
+                lacks.iter().map(|one| package(one)).collect::<Vec<_>>().join(" ")
+            ),
+        ),
+    }
+}
+
+/// Drivers of DPDK that this machine has a use for.
+fn wanted_drivers(host: &Host) -> Vec<&'static str> {
+    let mut wanted = vec!["net_af_packet", "net_af_xdp", "net_tap"];
+    for address in nics(host) {
+        let folder = format!("{PCI}/{address}");
+        let driver = host.link(&format!("{folder}/driver")).unwrap_or_default();
+        let vendor = host.text(&format!("{folder}/vendor"));
+        let takes = TAKES
+            .iter()
+            .find(|(kernel, of, _)| *kernel == driver || !of.is_empty() && *of == vendor);
+        wanted.extend(takes.map(|(.., dpdk)| *dpdk));
+    }
+    wanted.sort_unstable();
+    wanted.dedup();
+    wanted
+}
+
+/// The package of Debian that has a driver.
+fn package(driver: &str) -> String {
+    let name = driver.replace('_', "-");
+    let between = if name.ends_with(|last: char| last.is_ascii_digit()) { "-" } else { "" };
+    format!("lib{}{between}23", name.replacen("net", "rte-net", 1))
+}
+
+/// Addresses of NICs on the PCI bus.
+fn nics(host: &Host) -> Vec<String> {
+    // Class 02: network controller (PCI Code and ID Assignment Specification).
+    let is_nic =
+        |address: &String| host.text(&format!("{PCI}/{address}/class")).starts_with("0x02");
+    host.names(PCI).into_iter().filter(is_nic).collect()
 }
 
 /// NICs on the PCI bus, each with who drives it.
 fn drivers(host: &Host) -> Vec<Finding> {
-    const FOLDER: &str = "sys/bus/pci/devices";
     let mut findings = Vec::new();
-    for address in host.names(FOLDER) {
-        let folder = format!("{FOLDER}/{address}");
-        // Class 02: network controller (PCI Code and ID Assignment Specification).
-        if !host.text(&format!("{folder}/class")).starts_with("0x02") {
-            continue;
-        }
+    for address in nics(host) {
+        let folder = format!("{PCI}/{address}");
         let driver = host.link(&format!("{folder}/driver")).unwrap_or_default();
         let interfaces = match host.names(&format!("{folder}/net")).join(", ") {
             none if none.is_empty() => none,
@@ -178,5 +270,45 @@ mod tests {
         assert!(nics[0].advice.as_ref().unwrap().ends_with("0000:03:00.0 vfio-pci"));
         let iommu = findings.iter().find(|one| one.subject == "iommu").unwrap();
         assert_eq!(iommu.found, "1 group, and no driver vfio-pci");
+    }
+
+    #[test]
+    fn an_iommu_is_of_use_where_its_devices_can_be_had() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let said = || iommu(&Host::below(root));
+        assert_eq!(said().found, "no group of devices");
+        fs::create_dir_all(root.join("sys/bus/pci/drivers/vfio-pci")).unwrap();
+        let parameters = root.join("sys/module/vfio/parameters");
+        fs::create_dir_all(&parameters).unwrap();
+        fs::write(parameters.join("enable_unsafe_noiommu_mode"), "Y\n").unwrap();
+        assert!(said().advice.unwrap().contains("all of the memory"));
+        fs::create_dir_all(root.join("sys/kernel/iommu_groups/0")).unwrap();
+        assert_eq!(said().found, "1 group, vfio-pci, and no /dev/vfio/vfio");
+        fs::create_dir_all(root.join("dev/vfio")).unwrap();
+        fs::write(root.join("dev/vfio/vfio"), "").unwrap();
+        assert_eq!(said().verdict, Verdict::Good);
+    }
+
+    #[test]
+    fn drivers_of_dpdk_that_nics_take_are_missed() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        assert!(dpdk(&Host::below(root)).found.starts_with("none of DPDK's"));
+        let drivers = root.join("usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0");
+        fs::create_dir_all(&drivers).unwrap();
+        for name in ["net_af_packet", "net_af_xdp", "net_tap"] {
+            fs::write(drivers.join(format!("librte_{name}.so.23")), "").unwrap();
+        }
+        assert_eq!(dpdk(&Host::below(root)).verdict, Verdict::Good);
+        nic(root, "0000:03:00.0", "ice");
+        nic(root, "0000:04:00.0", "igb");
+        // One that vfio-pci has is known by its vendor alone.
+        nic(root, "0000:05:00.0", "vfio-pci");
+        fs::write(root.join("sys/bus/pci/devices/0000:05:00.0/vendor"), "0x15b3\n").unwrap();
+        let finding = dpdk(&Host::below(root));
+        assert!(finding.found.ends_with("has no net_e1000, net_ice, net_mlx5"), "{finding:?}");
+        let advice = "apt install librte-net-e1000-23 librte-net-ice23 librte-net-mlx5-23";
+        assert_eq!(finding.advice.as_deref(), Some(advice));
     }
 }
