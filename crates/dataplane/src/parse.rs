@@ -1,6 +1,6 @@
 //! The parser: looks at the outer headers of each packet once, and leaves what
 //! it found in the metadata. [`crate::parse::tunnel`] goes on with what is inside a
-//! tunnel that ends here; [`crate::parse::usual`] reads most packets in one go.
+//! tunnel that ends here; `usual` reads most packets in one go.
 
 pub mod local;
 pub mod tunnel;
