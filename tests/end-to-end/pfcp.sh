@@ -76,14 +76,25 @@ tcp() {
 
 # usage_is_counted: what was reported of the session so far is what the hosts have counted:
 # nftables at the data network what came from the user, the TUN devices what came to it.
+# The last segments of a connection may come behind the program that closed it.
 usage_is_counted() {
+    wait_until 20 hosts_count_no_more || return
     accepted "$smf" '{"do": "modify", "session": "ue", "query": [1]}' && usage_is_reported
+}
+
+hosts_count_no_more() {
+    local before
+    before=$(hosts_count) && sleep 0.5 && [ "$before" = "$(hosts_count)" ]
+}
+
+# hosts_count: octets from the user, and to it.
+hosts_count() {
+    echo "$(uplink_bytes b "$ue4") $(($(device_bytes a "$smf-old" rx) + $(device_bytes a "$smf-new" rx)))"
 }
 
 usage_is_reported() {
     local up down
-    up=$(uplink_bytes b "$ue4")
-    down=$(($(device_bytes a "$smf-old" rx) + $(device_bytes a "$smf-new" rx)))
+    read -r up down <<<"$(hosts_count)"
     note "$smf: $up bytes from the user, $down to it"
     equal "uplink bytes" "$(counted "$smf" ue 1 uplink)" "$up" &&
         equal "downlink bytes" "$(counted "$smf" ue 1 downlink)" "$down" &&
