@@ -212,7 +212,8 @@ make_namespace() {
     in_ns "$1" ip link set lo up
 }
 
-# make_link SIDE1 DEVICE1 MAC1 SIDE2 DEVICE2 MAC2 MTU: a veth pair, offloads off, up.
+# make_link SIDE1 DEVICE1 MAC1 SIDE2 DEVICE2 MAC2 MTU: a veth pair, offloads off, up. The
+# kernel tells a moment later that the link is there.
 make_link() {
     ip link add "$2" netns "$(ns "$1")" address "$3" mtu "$7" type veth \
         peer name "$5" netns "$(ns "$4")" address "$6" mtu "$7"
@@ -220,6 +221,12 @@ make_link() {
     offloads_off "$4" "$5"
     in_ns "$1" ip link set "$2" up
     in_ns "$4" ip link set "$5" up
+    wait_until 10 is_running "$1" "$2" && wait_until 10 is_running "$4" "$5"
+}
+
+# is_running SIDE DEVICE: the link is there.
+is_running() {
+    in_ns "$1" grep -qx up "/sys/class/net/$2/operstate"
 }
 
 # offloads_off SIDE DEVICE: frames on the wire are as a wire would carry them.
