@@ -110,11 +110,10 @@ impl TunnelEnd {
             _ => false,
         }
     }
-}
 
-impl TunnelEnd {
-    /// Whether the UDP checksum of a packet into this tunnel is left to the one who sends
-    /// it, since a device may compute it. Over IPv4 there is none.
+    /// Whether the UDP checksum of a packet into this tunnel is left to the port that sends it,
+    /// since a device may compute it; false for a tunnel over IPv4, where there is none. The answer
+    /// changes as ports open and close: ask once for a packet.
     #[inline]
     pub fn may_owe(&self, zero_checksum: bool) -> bool {
         self.peer.is_ipv6() && !zero_checksum && weft_dpdk::devices_sum_udp()

@@ -54,7 +54,7 @@ pub struct Capabilities {
     pub rx_offloads: Vec<String>,
     /// What it can do with packets to be sent, by DPDK's names.
     pub tx_offloads: Vec<String>,
-    /// What of that will be used.
+    /// Offloads that the node will use at this port.
     pub used: Vec<&'static str>,
     /// That the kernel interface behind it has another number of receive queues than it should,
     /// with the command (ethtool(8)) that changes it.

@@ -54,7 +54,7 @@ struct Can {
     table: u16,
     rx_offloads: Vec<String>,
     tx_offloads: Vec<String>,
-    /// What of that will be used.
+    /// Offloads that the node will use at this port.
     used: Vec<&'static str>,
 }
 

@@ -52,6 +52,7 @@ impl Locals {
         // Padding of the link does not travel in the tunnel.
         packet.truncate(network + packet.ip_length());
         let end = self.end(tunnel);
+        let owes = end.may_owe(outer.zero_checksum);
         let message = Repr {
             message_type: MessageType::G_PDU,
             teid: end.teid,
@@ -66,8 +67,8 @@ impl Locals {
         };
         let (dscp, number) = (outer.dscp.unwrap_or(dscp), tunnel.number(&end));
         let written = message.emit(&mut front[headers..]).is_ok()
-            && front_of(&end, front, (dscp, number), outer);
-        finish(packet, &end, outer, written)
+            && end.emit(front, dscp, number, outer.zero_checksum || owes);
+        finish(packet, &end, owes, written)
     }
 
     /// Puts a packet into UDP to `port`, without GTP-U.
@@ -87,12 +88,14 @@ impl Locals {
         let network = usize::from(packet.metadata().network_offset);
         packet.truncate(network + packet.ip_length());
         let end = TunnelEnd { destination_port: port, ..self.end(tunnel) };
+        let owes = end.may_owe(outer.zero_checksum);
         let Some(front) = packet.wrap(network, end.headers_length(), end.ether_type()) else {
             return Err(Unfit::NoHeadroom);
         };
         let number = tunnel.number(&end);
-        let written = front_of(&end, front, (outer.dscp.unwrap_or(dscp), number), outer);
-        finish(packet, &end, outer, written)
+        let dscp = outer.dscp.unwrap_or(dscp);
+        let written = end.emit(front, dscp, number, outer.zero_checksum || owes);
+        finish(packet, &end, owes, written)
     }
 
     /// Moves a packet from its tunnel to another, in place: its extension headers stay, but
@@ -119,6 +122,7 @@ impl Locals {
             _ => offset + discard(packet, offset),
         };
         let end = self.end(tunnel);
+        let owes = end.may_owe(outer.zero_checksum);
         let headers = end.headers_length();
         let Some(front) = packet.wrap(offset, headers, end.ether_type()) else {
             return Err(Unfit::NoHeadroom);
@@ -126,23 +130,16 @@ impl Locals {
         if let Ok(mut message) = Message::new_checked(&mut front[headers..]) {
             message.set_teid(end.teid);
         }
-        let written = front_of(&end, front, (dscp, tunnel.number(&end)), outer);
-        finish(packet, &end, outer, written)
+        let written = end.emit(front, dscp, tunnel.number(&end), outer.zero_checksum || owes);
+        finish(packet, &end, owes, written)
     }
 }
 
-/// Writes IP and UDP header, with a UDP checksum where that is not left to the one who sends.
+/// Notes in a packet with its tunnel around it whether it owes a checksum.
 #[inline(always)]
-fn front_of(end: &TunnelEnd, front: &mut [u8], (dscp, number): (Dscp, u16), outer: Outer) -> bool {
-    let without = outer.zero_checksum || end.may_owe(outer.zero_checksum);
-    end.emit(front, dscp, number, without)
-}
-
-/// Notes what the packet owes.
-#[inline(always)]
-fn finish(packet: &mut Packet, end: &TunnelEnd, outer: Outer, written: bool) -> Result<(), Unfit> {
+fn finish(packet: &mut Packet, end: &TunnelEnd, owes: bool, written: bool) -> Result<(), Unfit> {
     if end.peer.is_ipv6() {
-        packet.owe_udp_checksum(end.may_owe(outer.zero_checksum));
+        packet.owe_udp_checksum(owes);
     }
     if written { Ok(()) } else { Err(Unfit::NoHeadroom) }
 }
