@@ -36,7 +36,7 @@ struct Sent {
     group: u32,
     tags: (u32, u32),
     tunnel: Option<Around>,
-    /// What the parser would never note.
+    /// What the parser would never note, or a length that a UDP header should not have.
     odd: Option<(u8, u16)>,
 }
 
@@ -121,6 +121,14 @@ struct Chain {
     now: u64,
 }
 
+/// Makes a UDP header say that its datagram has `length` octets.
+fn write_udp_length(packet: &mut Packet, noted: &PacketMetadata, length: u16) {
+    let start = usize::from(noted.transport_offset);
+    if let (17, Some(field)) = (noted.protocol, packet.data_mut().get_mut(start + 4..start + 6)) {
+        field.copy_from_slice(&length.to_be_bytes());
+    }
+}
+
 fn tags() -> TagTable {
     let mut tags = TagTable::default();
     for kind in KINDS {
@@ -183,7 +191,8 @@ impl Chain {
                     4 => noted.ether_type = *value,
                     5 => noted.outer_offset = *value,
                     6 => noted.flags = *value as u8,
-                    _ => packet.truncate(usize::from(*value)),
+                    7 => packet.truncate(usize::from(*value)),
+                    _ => write_udp_length(&mut packet, &noted, *value),
                 }
             }
             *packet.metadata_mut() = noted;
@@ -402,6 +411,16 @@ fn tunnels_are_put_on_and_changed_without_a_call() {
             assert_eq!(packet.data()[30..34], [192, 0, 2, 1]);
             assert_eq!(packet.data()[46..50], [0, 0, 0, 7]);
         }
+    }
+}
+
+/// Found by chance: the count went behind the end of a datagram.
+#[test]
+fn a_count_has_room_only_within_its_datagram() {
+    let place = json!({ "payload": { "offset": 2, "width": 4 } });
+    for length in [0, 8, 13, 14, 15, u16::MAX] {
+        let sent = Sent { odd: Some((8, length)), ..datagram(None, 1) };
+        all_alike(&[member("counter", place.clone())], &[(0, vec![sent])]).expect("all alike");
     }
 }
 

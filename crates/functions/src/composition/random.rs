@@ -246,7 +246,7 @@ pub(super) fn sent() -> impl Strategy<Value = Sent> {
     let group = prop_oneof![Just(PacketMetadata::NONE), 0..2 * CONTEXTS as u32 + 4];
     let odd = prop::option::weighted(
         0.15,
-        (0_u8..8, prop_oneof![0_u16..80, Just(6), Just(17), Just(0x0800), any::<u16>()]),
+        (0_u8..9, prop_oneof![0_u16..80, Just(6), Just(17), Just(0x0800), any::<u16>()]),
     );
     let ports = prop_oneof![3 => (0_u16..6, any::<u16>()), 1 => any::<(u16, u16)>()];
     let addresses = prop::option::weighted(0.8, (address(), address()));

@@ -41,10 +41,9 @@ impl Lower for Counter {
         let is_other = program.not(is_udp);
         program.branch(is_other, punt);
         require(&mut program, UDP, place, octets, punt);
-        let length = program.load(Base::Transport, 4, 2);
-        let least = program.constant(UDP.into());
-        let is_wrong = program.less(length, least);
-        program.branch(is_wrong, punt);
+        // A datagram may end before the IP packet does (RFC 768).
+        let datagram = program.load(Base::Transport, 4, 2);
+        require(&mut program, UDP, place, datagram, punt);
         write(&mut program, UDP, place, Checksum::Udp, punt);
         program.forward();
         program.place(tcp);
@@ -93,7 +92,7 @@ fn transport(program: &mut Builder, punt: Label) -> Value {
     program.subtract(end, start)
 }
 
-/// Punts what has no room for the count behind a header of so many octets.
+/// Punts what has no room for the count behind a header, in `octets` from its start.
 fn require(program: &mut Builder, header: u16, place: Payload, octets: Value, punt: Label) {
     let room = header + place.offset + u16::from(place.width);
     program.require(Base::Transport, room, punt);
