@@ -30,7 +30,7 @@ use self::apply_commands::retire;
 use self::ending::{drop_malformed, refuse_sessions};
 pub use self::idle::Idle;
 pub use self::state::{BurstState, WorkerParts};
-pub use self::upgrade::Seen;
+pub use self::upgrade::{Copies, Seen, digest};
 use crate::buffering::limits::Limits;
 use crate::buffering::queues::Queues;
 use crate::classify::{Classified, Classifier};
@@ -81,6 +81,8 @@ pub struct Worker {
     pub(crate) gates: Option<Box<Gates>>,
     /// Wakes the agent for users that move.
     pub(crate) waker: Waker,
+    /// What another process has carried, for a moment after an upgrade.
+    pub(crate) copies: Option<Arc<Copies>>,
     /// What goes on at the moment.
     pub(crate) state: BurstState,
 }
@@ -101,8 +103,12 @@ impl Worker {
                 self.take_out_waiting();
             }
         }
-        for inlet in 0..self.inlets.len() {
-            busy |= self.carry(inlet);
+        if self.copies.is_some() {
+            busy |= self.carry_without_copies();
+        } else {
+            for inlet in 0..self.inlets.len() {
+                busy |= self.carry(inlet);
+            }
         }
         busy |= self.take_over();
         busy |= self.departure.relay();

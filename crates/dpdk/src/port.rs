@@ -34,7 +34,7 @@ use sockets::Wanted;
 
 pub use capabilities::{Capabilities, Checksums, Spreading, devices_sum_udp};
 pub use device::is_pci_address;
-pub use ingress::Ingress;
+pub use ingress::{Ingress, await_delivery};
 pub use interface::kernel_offloads;
 pub use options::PortOptions;
 pub use queue::{RxQueue, TxQueue};

@@ -11,8 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use weft_dataplane::worker::Idle;
-use weft_dataplane::worker::Worker;
+use weft_dataplane::worker::{Copies, Idle, Worker};
 use weft_dpdk::Eal;
 use weft_dpdk::watchdog::{self, Watch};
 use weft_function::Events;
@@ -128,6 +127,11 @@ impl Node {
         }
         busy |= self.poll_stages();
         busy | self.agent.poll()
+    }
+
+    /// Receives none of these packets, which another process has carried.
+    pub fn leave_out(&mut self, copies: &Arc<Copies>) {
+        self.workers.iter_mut().for_each(|worker| worker.leave_out(copies.clone()));
     }
 
     /// One round of the threads that functions stand on, in this thread.

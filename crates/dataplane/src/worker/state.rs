@@ -40,7 +40,7 @@ pub struct BurstState {
 }
 
 impl BurstState {
-    /// An empty desk.
+    /// Nothing goes on.
     pub fn new(pool: &Pool) -> BurstState {
         BurstState {
             burst: Burst { packets: Batch::new(), now: 0, pool: pool.clone() },
@@ -103,6 +103,7 @@ impl Worker {
             remote_queues: RemoteQueues::default(),
             gates: None,
             waker,
+            copies: None,
             state: BurstState::new(&pool),
         }
     }

@@ -2,21 +2,67 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use weft_dpdk::Packet;
+use weft_dpdk::Batch;
 
 use super::{BURST, Worker};
+use crate::command::attachment::Inlet;
 
-/// Bursts that a queue is emptied of before it is the turn of others.
-const BURSTS_AT_ONCE: usize = 64;
+/// Bursts that a queue is emptied of before it is the turn of others: all that a queue of a
+/// kernel interface holds.
+const BURSTS_AT_ONCE: usize = 128;
 
 /// Received packets, by their octets: how many of each there were.
 pub type Seen = HashMap<u64, u32>;
 
+/// Packets that another process has carried, of which a port may deliver copies.
+#[derive(Debug, Default)]
+pub struct Copies {
+    /// By the number of the port.
+    ports: Mutex<HashMap<u16, Seen>>,
+    are_delivered: AtomicBool,
+    /// How many were left out.
+    dropped: AtomicU64,
+}
+
+impl Copies {
+    /// Of what the other process has received from each port.
+    pub fn new(ports: HashMap<u16, Seen>) -> Copies {
+        Copies { ports: Mutex::new(ports), ..Copies::default() }
+    }
+
+    /// Every copy has been delivered: workers look once more, and then carry all that comes.
+    pub fn end(&self) {
+        self.are_delivered.store(true, Ordering::Release);
+    }
+
+    /// How many were left out so far.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Drops the copies among packets of a port.
+    fn take_out(&self, port: u16, packets: &mut Batch) {
+        let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(seen) = ports.get_mut(&port) else { return };
+        let received = packets.len();
+        packets.retain(|packet| match seen.get_mut(&digest(packet.data())) {
+            Some(times) if *times > 0 => {
+                *times -= 1;
+                false
+            }
+            _ => true,
+        });
+        self.dropped.fetch_add((received - packets.len()) as u64, Ordering::Relaxed);
+    }
+}
+
 /// A number for the octets of a received packet.
-fn digest(packet: &Packet) -> u64 {
+pub fn digest(octets: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    hasher.write(packet.data());
+    hasher.write(octets);
     hasher.finish()
 }
 
@@ -39,7 +85,7 @@ impl Worker {
                 busy = true;
                 let port = self.inlets[inlet].port;
                 for packet in self.state.burst.packets.iter() {
-                    note(port, digest(packet));
+                    note(port, digest(packet.data()));
                 }
                 self.carry_received(inlet);
             }
@@ -57,35 +103,36 @@ impl Worker {
         }
     }
 
-    /// Looks at the first `count` packets that a port has received, and drops those that were
-    /// `seen` by another process; the others go their way. Returns how many were dropped.
-    pub fn drop_seen(&mut self, port: u16, count: usize, seen: &mut Seen) -> usize {
-        let mut dropped = 0;
+    /// Receives no packet that is among `copies`, until ports deliver none of them any more.
+    pub fn leave_out(&mut self, copies: Arc<Copies>) {
+        self.copies = Some(copies);
+    }
+
+    /// A round of all ports, without the packets that another process has carried.
+    #[cold]
+    pub(super) fn carry_without_copies(&mut self) -> bool {
+        let Some(copies) = self.copies.take() else { return false };
+        // What is delivered before this is looked at is in the queues, and seen below.
+        let is_last = copies.are_delivered.load(Ordering::Acquire);
+        let mut busy = false;
         for inlet in 0..self.inlets.len() {
-            let mut left = if self.inlets[inlet].port == port { count } else { 0 };
-            while left > 0 {
+            for _ in 0..BURSTS_AT_ONCE {
+                let Inlet { port, queue, .. } = &mut self.inlets[inlet];
                 let packets = &mut self.state.burst.packets;
-                let received = self.inlets[inlet].queue.receive(packets, left.min(BURST));
-                if received == 0 {
+                if queue.receive(packets, BURST) == 0 {
                     break;
                 }
-                left -= received;
-                packets.retain(|packet| match seen.get_mut(&digest(packet)) {
-                    Some(times) if *times > 0 => {
-                        *times -= 1;
-                        false
-                    }
-                    _ => true,
-                });
+                busy = true;
+                copies.take_out(*port, packets);
                 let new = packets.len();
-                dropped += received - new;
                 if new > 0 {
                     self.note_received(inlet, new);
                     self.carry_received(inlet);
                 }
             }
         }
-        dropped
+        self.copies = (!is_last).then_some(copies);
+        busy
     }
 
     /// Appends what a function exports of the context at `slot`, as `version` has it, once no

@@ -7,7 +7,7 @@
 use std::fs;
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use super::Port;
 
@@ -90,31 +90,20 @@ impl Ingress {
             }
         })
     }
+}
 
-    /// Packets that were taken in since this was asked last (`PACKET_STATISTICS`, packet(7)).
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn taken(&self) -> io::Result<u64> {
-        let mut sum = 0;
-        for socket in &self.sockets {
-            let mut counted = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
-            let mut size = size_of::<libc::tpacket_stats>() as libc::socklen_t;
-            // SAFETY: the kernel writes at most `size` octets to `counted`.
-            let status = unsafe {
-                libc::getsockopt(
-                    socket.as_raw_fd(),
-                    libc::SOL_PACKET,
-                    libc::PACKET_STATISTICS,
-                    (&raw mut counted).cast(),
-                    &mut size,
-                )
-            };
-            outcome(status)?;
-            sum += u64::from(counted.tp_packets);
-        }
-        Ok(sum)
-    }
+/// Waits until every packet that the kernel was giving to packet sockets has come to all of them,
+/// some 20 ms: it waits for that before a packet socket is gone.
+///
+/// # Errors
+/// When the process may not open such a socket.
+pub fn await_delivery() -> io::Result<()> {
+    // SAFETY: three integers. A socket of no protocol receives nothing.
+    let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    outcome(socket.min(0))?;
+    // SAFETY: the descriptor has just been opened, and is not used elsewhere.
+    drop(unsafe { OwnedFd::from_raw_fd(socket) });
+    Ok(())
 }
 
 /// AF_PACKET sockets of this process that are bound to the interface of that index.

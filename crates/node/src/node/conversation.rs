@@ -74,7 +74,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// process did, too.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Drained {
-    /// By the name of the port: how many packets at most, and how many of each digest.
+    /// By the name of the port: how many packets, and how many of each digest.
     pub seen: HashMap<String, (u64, Vec<(u64, u32)>)>,
 }
 

@@ -3,10 +3,12 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use weft_dataplane::worker::{Seen, Worker};
-use weft_dpdk::{Eal, Ingress, is_shared};
+use weft_dataplane::worker::{Copies, Worker};
+use weft_dpdk::{Eal, Ingress, await_delivery, is_shared};
 use weft_node_config::Blueprint;
 use weft_state::{Collection, Records, Store};
 
@@ -24,6 +26,8 @@ use crate::ports::Means;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the old process may take to end, where its ports must be closed first.
 const CLOSING: Duration = Duration::from_secs(30);
+/// How long the kernel may take to deliver a packet to both processes, where it does not say.
+const DELIVERY: Duration = Duration::from_millis(100);
 
 /// Why a node was not taken over.
 #[derive(Debug, thiserror::Error)]
@@ -218,7 +222,7 @@ impl Predecessor {
         built.settle(&self.offer);
         self.conversation.say(Kind::Taken, &[])?;
         self.conversation.hear_only(Kind::Yours)?;
-        built.drop_seen(drained);
+        built.leave_out(drained)?;
         Ok((built.node, since.elapsed() + Duration::from_nanos(waited)))
     }
 
@@ -356,16 +360,22 @@ impl Built {
     }
 
     /// Leaves out what the other process has carried.
-    fn drop_seen(&mut self, drained: Drained) {
-        for (number, name, _) in &self.ingress {
-            let Some((count, seen)) = drained.seen.get(name) else { continue };
-            let mut seen: Seen = seen.iter().copied().collect();
-            for worker in &mut self.node.workers {
-                let dropped = worker.drop_seen(*number, *count as usize, &mut seen);
-                if dropped > 0 {
-                    tracing::debug!(port = name, packets = dropped, "the other process had them");
-                }
+    fn leave_out(&mut self, mut drained: Drained) -> io::Result<()> {
+        let of_port = |(number, name, _): &(u16, String, Ingress)| {
+            let (_, seen) = drained.seen.remove(name)?;
+            Some((*number, seen.into_iter().collect()))
+        };
+        let copies = Arc::new(Copies::new(self.ingress.iter().filter_map(of_port).collect()));
+        self.node.leave_out(&copies);
+        let wait = move || {
+            if let Err(error) = await_delivery() {
+                tracing::debug!(%error, "waits for copies of packets without the kernel's help");
+                thread::sleep(DELIVERY);
             }
-        }
+            copies.end();
+            tracing::debug!(packets = copies.dropped(), "the other process had them");
+        };
+        thread::Builder::new().name("copies".to_owned()).spawn(wait)?;
+        Ok(())
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use weft_dataplane::worker::Worker;
+use weft_dataplane::worker::{Seen, Worker};
 use weft_dpdk::{Eal, Ingress};
 use weft_function::Scope;
 
@@ -37,11 +37,11 @@ struct SharedPort {
     ingress: Ingress,
 }
 
-/// What has been received since packets stopped.
+/// What has been received since the other process was told to receive as well.
 #[derive(Default)]
 struct Received {
-    /// By port: digests in the order of arrival.
-    digests: HashMap<u16, Vec<u64>>,
+    /// By port.
+    digests: HashMap<u16, Seen>,
 }
 
 /// A node that another process has.
@@ -156,22 +156,24 @@ impl Running {
         self.pause();
         let mut received = Received::default();
         if is_beside {
-            for port in &ports {
-                port.ingress.taken()?;
+            // What is received before the other process receives has no copy there.
+            for worker in &mut self.paused {
+                worker.drain_received(&mut |_, _| {});
             }
             let waited = since.elapsed().as_nanos() as u64;
             conversation.say(Kind::Open, &waited.to_le_bytes())?;
             conversation.hear_only(Kind::Opened)?;
+            // A packet that the other process was closed to when it came must find this one open.
+            thread::sleep(IN_KERNEL);
             for port in &ports {
                 port.ingress.shut()?;
             }
-            thread::sleep(IN_KERNEL);
         }
         self.drain(&mut received)?;
         self.send_contexts(conversation, (&offer, &versions), &prepared)?;
         // What was in the kernel still, if anything.
         self.drain(&mut received)?;
-        let drained = received.since(&ports)?;
+        let drained = received.by_name(&ports);
         let octets = serde_json::to_vec(&drained).map_err(io::Error::other)?;
         conversation.say(Kind::Drained, &octets)?;
         conversation.hear_only(Kind::Taken)?;
@@ -226,7 +228,9 @@ impl Running {
     /// # Errors
     /// When that has no end: a device that this process cannot shut goes on to receive.
     fn drain(&mut self, received: &mut Received) -> Result<(), UpgradeError> {
-        let mut note = |port, digest| received.digests.entry(port).or_default().push(digest);
+        let mut note = |port, digest| {
+            *received.digests.entry(port).or_default().entry(digest).or_default() += 1;
+        };
         let until = Instant::now() + DRAINING;
         loop {
             let mut busy = false;
@@ -283,22 +287,15 @@ impl Running {
 }
 
 impl Received {
-    /// What ports may have given to both processes: their last packets, as many as they have
-    /// counted since they were asked last.
-    fn since(&self, ports: &[SharedPort]) -> io::Result<Drained> {
-        let mut drained = Drained::default();
-        for port in ports {
-            let count = port.ingress.taken()?;
-            let all = self.digests.get(&port.number).map_or(&[][..], Vec::as_slice);
-            let last = &all[all.len().saturating_sub(count as usize)..];
-            if last.is_empty() {
-                continue;
-            }
-            let mut seen: HashMap<u64, u32> = HashMap::new();
-            last.iter().for_each(|digest| *seen.entry(*digest).or_default() += 1);
-            drained.seen.insert(port.name.clone(), (count, seen.into_iter().collect()));
-        }
-        Ok(drained)
+    /// What ports may have given to both processes.
+    fn by_name(&self, ports: &[SharedPort]) -> Drained {
+        let digests = |port: &SharedPort| {
+            let seen = self.digests.get(&port.number)?;
+            let count = seen.values().map(|times| u64::from(*times)).sum();
+            let seen = seen.iter().map(|(digest, times)| (*digest, *times)).collect();
+            Some((port.name.clone(), (count, seen)))
+        };
+        Drained { seen: ports.iter().filter_map(digests).collect() }
     }
 }
 

@@ -1,13 +1,16 @@
 //! A node that another process takes over, as both in this one: what goes along, and what is
 //! refused. The kernel's part, ports that both have open, is in `tests/end-to-end/upgrade.sh`.
 
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
 use weft_compose::Kind;
+use weft_dataplane::worker::{Copies, Seen, digest};
 use weft_function::{
     ConfigError, ContextError, Emit, Fields, NoSettings, Packet, Setup, UserPlaneFunction, Verdict,
 };
@@ -255,6 +258,28 @@ fn contexts_that_only_a_newer_release_reads_are_refused_and_the_node_goes_on() {
          the node goes on in the other process"
     );
     assert_eq!(went_on.sent(), 3);
+}
+
+#[test]
+fn copies_of_what_another_process_has_carried_are_left_out_however_late_they_come() {
+    let mut rig = rig(&AFTER);
+    let packet = |payload: &[u8]| udp([10, 0, 0, 1], [198, 51, 100, 1], payload);
+    let (carried, new) = (packet(b"carried"), packet(b"new"));
+    let seen = HashMap::from([(0, Seen::from([(digest(&carried), 3)]))]);
+    let copies = Arc::new(Copies::new(seen));
+    rig.node.leave_out(&copies);
+    // Nothing is delivered yet.
+    rig.settle();
+    rig.send(0, &[new.clone(), carried.clone()]);
+    assert_eq!(rig.receive(1).len(), 1);
+    rig.send(0, &[carried.clone(), new]);
+    assert_eq!(rig.receive(1).len(), 1);
+    // The last copy is there before the end is known, and is looked at behind it.
+    copies.end();
+    rig.send(0, &[carried.clone(), carried.clone()]);
+    assert_eq!((rig.receive(1).len(), copies.dropped()), (1, 3));
+    rig.send(0, &[carried]);
+    assert_eq!((rig.receive(1).len(), copies.dropped()), (1, 3));
 }
 
 fn with_pfcp() -> String {
