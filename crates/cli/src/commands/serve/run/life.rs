@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use weft_dpdk::Eal;
@@ -64,7 +65,7 @@ pub fn serve(
     let events = node.take_events();
     let mut running = node.start(eal).map_err(no_thread)?;
     let handle = running.handle();
-    let ((metrics, page), serving) = match listen(&options, claimed, &handle) {
+    let (places, serving) = match listen(&options, claimed, &handle) {
         Ok(serving) => serving,
         Err(failure) => {
             running.stop();
@@ -85,11 +86,8 @@ pub fn serve(
     if let Some(pfcp) = &beside.pfcp {
         serving.show_pfcp(pfcp.handle());
     }
-    let metrics = metrics.map_or(String::new(), |address| format!(", metrics {address}"));
-    let page = page.map_or(String::new(), |url| format!(", page {url}"));
-    let ready = format!("{ready}; socket {}{metrics}{page}", serving.socket().display());
     // The node runs on when its output is closed.
-    let _ = output::line(&ready);
+    let _ = output::line(&line_of(&ready, serving.socket(), places));
     manager.ready();
     let _watchdog = watch(described.watchdog, manager.clone())?;
     let mut upgrades = Upgrades::new(serving.upgrades(), program, manager.clone());
@@ -122,6 +120,13 @@ pub fn serve(
 
 /// Where metrics and the page are, if they are.
 type Places = (Option<SocketAddr>, Option<String>);
+
+/// The line that says that a node is ready, and where it is served.
+fn line_of(ready: &str, socket: &Path, (metrics, page): Places) -> String {
+    let metrics = metrics.map_or(String::new(), |address| format!(", metrics {address}"));
+    let page = page.map_or(String::new(), |url| format!(", page {url}"));
+    format!("{ready}; socket {}{metrics}{page}", socket.display())
+}
 
 /// Serves the API of a node at its sockets.
 fn listen(

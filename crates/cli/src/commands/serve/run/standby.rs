@@ -90,27 +90,8 @@ pub fn stand_by(
                 let owning = Owning { pair, told, lease };
                 return Ok(Some(Owner { store, owning, standing }));
             }
-            Ok(Told::Anew) => standing = None,
-            Ok(Told::All(records)) => {
-                // Its ports are closed before they are opened again.
-                drop(standing.take());
-                standing = followed(Node::stand_by(eal, blueprint.clone(), &records));
-                pair.built(standing.is_some());
-            }
-            Ok(Told::Changed(changes)) => {
-                let applied = standing.as_mut().map(|node| node.apply(&changes));
-                let applied = applied.and_then(followed);
-                if applied != Some(true) {
-                    standing = None;
-                    pair.built(false);
-                }
-                if applied == Some(false) {
-                    pair.follow_anew();
-                }
-            }
-            // Nothing is owned yet.
-            Ok(Told::Leave) => {}
             Ok(Told::End(why)) => return Err(Failure::broken(format!("standby: {why}"))),
+            Ok(change) => follow(eal, blueprint, &pair, change, &mut standing),
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -120,6 +101,38 @@ pub fn stand_by(
         }
     }
     Err(Failure::broken("the thread standby has ended by a panic"))
+}
+
+/// Does what the other node has done.
+fn follow(
+    eal: &Eal,
+    blueprint: &Blueprint,
+    pair: &Pair,
+    change: Told,
+    standing: &mut Option<StandingNode>,
+) {
+    match change {
+        Told::Anew => *standing = None,
+        Told::All(records) => {
+            // Its ports are closed before they are opened again.
+            drop(standing.take());
+            *standing = followed(Node::stand_by(eal, blueprint.clone(), &records));
+            pair.built(standing.is_some());
+        }
+        Told::Changed(changes) => {
+            let applied = standing.as_mut().map(|node| node.apply(&changes));
+            let applied = applied.and_then(followed);
+            if applied != Some(true) {
+                *standing = None;
+                pair.built(false);
+            }
+            if applied == Some(false) {
+                pair.follow_anew();
+            }
+        }
+        // Nothing is owned yet, or the caller has done it.
+        Told::Leave | Told::Own(..) | Told::End(_) => {}
+    }
 }
 
 /// What came of following the other node; one that cannot is built when it owns the users.
