@@ -11,6 +11,7 @@ mod ending;
 mod idle;
 mod leaving;
 mod moving;
+mod overload;
 mod recall;
 mod relocate;
 mod serving;
@@ -29,6 +30,7 @@ use weft_function::{Direction, Metadata, PacketMetadata, TagSlot};
 use self::apply_commands::retire;
 use self::ending::{drop_malformed, refuse_sessions};
 pub use self::idle::Idle;
+use self::overload::DelayBound;
 pub use self::state::{BurstState, WorkerParts};
 pub use self::upgrade::{Copies, Seen, digest};
 use crate::buffering::limits::Limits;
@@ -81,6 +83,8 @@ pub struct Worker {
     pub(crate) gates: Option<Box<Gates>>,
     /// Wakes the agent for users that move.
     pub(crate) waker: Waker,
+    /// How long packets may wait for it, where that is bounded.
+    pub(crate) delay_bound: Option<Box<DelayBound>>,
     /// What another process has carried, for a moment after an upgrade.
     pub(crate) copies: Option<Arc<Copies>>,
     /// What goes on at the moment.
@@ -134,6 +138,9 @@ impl Worker {
 
     /// The way of a packet: a burst from one queue, to wherever it goes.
     pub(crate) fn carry(&mut self, inlet: usize) -> bool {
+        if self.delay_bound.is_some() {
+            return self.carry_bounded(inlet);
+        }
         // 1. Receive: up to 32 packets of one port.
         if self.receive(inlet) == 0 {
             return false;
@@ -168,9 +175,8 @@ impl Worker {
 
     #[inline]
     fn note_received(&mut self, inlet: usize, count: usize) {
-        let BurstState { burst, watch, taps, .. } = &mut self.state;
+        let burst = &mut self.state.burst;
         let Inlet { port, .. } = &self.inlets[inlet];
-        burst.now = self.clock.now();
         let mut bytes = 0;
         for packet in burst.packets.iter() {
             packet.prefetch();
@@ -178,12 +184,20 @@ impl Worker {
         }
         self.counters.bursts.note(count);
         self.counters.ports[usize::from(*port)].received.add(count, bytes);
+        self.begin_burst();
+    }
+
+    /// What a burst begins with.
+    #[inline]
+    fn begin_burst(&mut self) {
+        let BurstState { burst, watch, taps, .. } = &mut self.state;
+        burst.now = self.clock.now();
         if let Some(all) = taps
             && all.begin()
         {
             retire(taps, &mut self.departure);
         }
-        watch.lap(&self.counters.stages[Stage::Receive as usize], count);
+        watch.lap(&self.counters.stages[Stage::Receive as usize], burst.packets.len());
     }
 
     #[inline]

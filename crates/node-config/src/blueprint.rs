@@ -264,6 +264,9 @@ pub struct Limits {
     pub waiting_bytes: u32,
     /// Packets that may wait for all idle bearers together.
     pub waiting_in_all: u32,
+    /// How long packets may wait in the receive queues of an overloaded worker; none for as long
+    /// as the queues are.
+    pub delay: Option<Duration>,
     /// Neighbours (ARP and ND entries) of all ports together.
     pub neighbours: u32,
     /// What the node itself takes and answers.

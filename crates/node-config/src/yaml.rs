@@ -407,6 +407,10 @@ pub struct LimitsFile {
     /// of the packet buffers.
     #[schemars(range(max = 16_777_215))]
     pub waiting_in_all: Option<u32>,
+    /// Microseconds that packets may wait in the receive queues of an overloaded worker; 0 for
+    /// as long as the queues are.
+    #[schemars(range(max = 1_000_000))]
+    pub delay: u32,
     /// Neighbours (entries of ARP and ND) of all ports together.
     #[schemars(range(min = 16, max = 1_048_576))]
     pub neighbours: u32,
@@ -424,6 +428,7 @@ impl Default for LimitsFile {
             waiting_packets: 64,
             waiting_bytes: 65_536,
             waiting_in_all: None,
+            delay: 0,
             neighbours: 1024,
             local: LocalFile::default(),
         }

@@ -110,6 +110,8 @@ pub struct Setup {
     pub adaptive: bool,
     /// Packets per second that each function gets of software VF, where it is behind that.
     pub share: u64,
+    /// Microseconds that packets may wait for an overloaded worker; 0 for no bound.
+    pub delay: u32,
 }
 
 /// A share that holds nothing back.
@@ -151,6 +153,7 @@ impl Setup {
             composition: Composition::Call,
             adaptive: false,
             share: NO_SHARE,
+            delay: 0,
         }
     }
 
@@ -172,6 +175,7 @@ impl Setup {
             composition: Composition::Call,
             adaptive: false,
             share: NO_SHARE,
+            delay: 0,
         }
     }
 
@@ -219,6 +223,11 @@ impl Setup {
         Setup { share, ..self }
     }
 
+    /// The same; packets wait for so many microseconds at most where the worker is overloaded.
+    pub fn within(self, delay: u32) -> Setup {
+        Setup { delay, ..self }
+    }
+
     /// Builds the node; [`Setup::compose`] sees to what runs its functions elsewhere.
     ///
     /// # Errors
@@ -261,6 +270,7 @@ impl Setup {
                 "polling": if self.adaptive { "adaptive" } else { "busy" },
             },
             "memory": {"packets": PACKETS},
+            "limits": {"delay": self.delay},
             "ports": ports,
             "functions": self.functions.iter().cloned().collect::<Map<_, _>>(),
             "users": self.user_blocks(),

@@ -52,6 +52,7 @@ pub enum DropReason {
     EchoResponseRate,
     GtpuMessageRate,
     LocalSourceRate,
+    Overload,
     Backpressure,
     FunctionDown,
     HoldFull,
@@ -190,6 +191,10 @@ impl DropReason {
             (
                 LocalSourceRate,
                 Reason::new("local_source_rate", "more for the node itself than one sender may"),
+            ),
+            (
+                Overload,
+                Reason::new("overload", "more came than the worker carries within `limits.delay`"),
             ),
             (
                 Backpressure,

@@ -392,6 +392,7 @@ impl Worker {
     /// there from now on is dropped as `port_gone`.
     #[cold]
     fn detach(&mut self, port: u16, answer: &Sender<Attachment>) {
+        self.carry_all_waiting();
         let all = std::mem::take(&mut self.inlets);
         let (inlets, rest) = all.into_iter().partition(|inlet| inlet.port == port);
         self.inlets = rest;

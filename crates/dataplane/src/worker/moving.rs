@@ -200,6 +200,7 @@ impl Worker {
     /// Carries what the ports to users and the other workers have for this one by now.
     #[cold]
     pub(crate) fn drain(&mut self, number: u64) {
+        self.carry_all_waiting();
         for inlet in 0..self.inlets.len() {
             let port = self.inlets[inlet].port;
             if self.classifier.direction_at(port) == weft_function::Direction::Uplink {

@@ -213,6 +213,7 @@ impl Worker {
 
     /// Stops: what is in flight leaves, and what still waits is counted.
     pub fn finish(&mut self) {
+        self.carry_all_waiting();
         // What is in the rings, from workers that stop as well.
         while self.take_over() | self.departure.relay() {}
         self.finish_stages();

@@ -7,6 +7,7 @@ use rtrb::Consumer as Mailbox;
 use weft_compose::{Burst, Positions};
 use weft_dpdk::{Batch, Consumer, Pool};
 
+use super::overload::DelayBound;
 use super::transfer::Waiting;
 use super::{Inlet, Worker};
 use crate::buffering::limits::Limits;
@@ -70,6 +71,8 @@ pub struct WorkerParts {
     pub queues: Queues,
     /// Says what may wait for idle users.
     pub idle: Limits,
+    /// How long packets may wait for an overloaded worker, in nanoseconds, where that is bounded.
+    pub delay_bound: Option<u64>,
     /// Takes packets away.
     pub departure: Departure,
     /// What it counts.
@@ -89,6 +92,7 @@ impl Worker {
     pub fn new(parts: WorkerParts) -> Worker {
         let WorkerParts { inlets, crossings, classifier, element, queues, idle, .. } = parts;
         let WorkerParts { departure, counters, clock, commands, waker, pool, .. } = parts;
+        let delay_bound = parts.delay_bound;
         Worker {
             inlets,
             crossings,
@@ -103,6 +107,7 @@ impl Worker {
             remote_queues: RemoteQueues::default(),
             gates: None,
             waker,
+            delay_bound: delay_bound.map(|target| Box::new(DelayBound::new(target))),
             copies: None,
             state: BurstState::new(&pool),
         }

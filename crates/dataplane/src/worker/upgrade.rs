@@ -77,6 +77,7 @@ impl Worker {
             }
         }
         let mut busy = self.apply_commands();
+        self.carry_all_waiting();
         for inlet in 0..self.inlets.len() {
             for _ in 0..BURSTS_AT_ONCE {
                 if self.receive(inlet) == 0 {

@@ -113,6 +113,9 @@ pub(super) fn state(file: &StateFile, source: &mut Source<'_>) -> StatePlan {
     }
 }
 
+/// Microseconds below which what a worker is kept from its core for would be taken for overload.
+const LEAST_DELAY: u64 = 100;
+
 pub(super) fn limits(file: &NodeFile, source: &mut Source<'_>) -> Limits {
     let bearers = |user: &crate::yaml::Users| u64::from(user.count) * user.bearers.len() as u64;
     let users: u64 = file.users.iter().map(|user| u64::from(user.count)).sum();
@@ -124,6 +127,10 @@ pub(super) fn limits(file: &NodeFile, source: &mut Source<'_>) -> Limits {
     within(source, "limits.waitingPackets", waiting_packets.into(), 0, 1 << 16);
     within(source, "limits.keptPackets", kept_packets.into(), 0, 1 << 16);
     within(source, "limits.neighbours", neighbours.into(), 16, GROUPS.into());
+    let delay = u64::from(file.limits.delay);
+    if delay > 0 {
+        within(source, "limits.delay", delay, LEAST_DELAY, 1_000_000);
+    }
     let limits = &file.limits;
     Limits {
         users: room(source, "users", users, limits.users, (1024, USERS)),
@@ -133,6 +140,7 @@ pub(super) fn limits(file: &NodeFile, source: &mut Source<'_>) -> Limits {
         waiting_packets,
         waiting_bytes,
         waiting_in_all,
+        delay: (delay > 0).then(|| Duration::from_micros(delay)),
         neighbours,
         local: local(&limits.local, source),
     }

@@ -1,6 +1,7 @@
 //! What comes out of a right configuration.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 use weft_dataplane::clock::rate_limit::Rate;
 use weft_dataplane::command::Punt;
@@ -28,6 +29,7 @@ fn what_is_left_out_has_its_default() {
         waiting_packets: 64,
         waiting_bytes: 65_536,
         waiting_in_all: 4095,
+        delay: None,
         neighbours: 1024,
         local: blueprint.limits.local.clone(),
     };
@@ -43,6 +45,12 @@ fn what_is_left_out_has_its_default() {
     assert_eq!(port.direction, Direction::Downlink);
     assert!(!port.is_routed());
     assert!(blueprint.users.is_empty() && blueprint.classes().is_empty());
+}
+
+#[test]
+fn packets_wait_for_an_overloaded_worker_as_long_as_they_may() {
+    let limits = plan(&edited("limits: {users: 2000}", "limits: {delay: 2000}")).limits;
+    assert_eq!(limits.delay, Some(Duration::from_millis(2)));
 }
 
 /// Each key of `limits.local` is about its own kind of packets.

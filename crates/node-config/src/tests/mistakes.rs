@@ -190,6 +190,11 @@ fn of_workers_memory_and_limits() {
         ),
         (
             "limits: {users: 2000}",
+            "limits: {users: 2000, delay: 99}",
+            &["47:30: 99 is not within 100..1000000"],
+        ),
+        (
+            "limits: {users: 2000}",
             "limits: {users: 2000, local: {ping: {rate: 1, burst: 1}}}",
             &["47:31: the key `ping` is not known here (did you mean `pings`?)"],
         ),

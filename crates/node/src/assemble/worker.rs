@@ -87,6 +87,7 @@ impl Shared<'_> {
                 .with_paths(self.blueprint.has_paths()),
             queues: self.queues(),
             idle: self.idle(),
+            delay_bound: self.blueprint.limits.delay.map(|delay| delay.as_nanos() as u64),
             departure,
             counters: counters.clone(),
             clock: self.clock.clone(),

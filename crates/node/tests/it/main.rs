@@ -18,6 +18,7 @@ mod handover;
 mod kept_sessions;
 mod mixtures;
 mod outer_checksums;
+mod overload;
 mod paths;
 mod peers;
 mod quality;

@@ -135,7 +135,8 @@ impl Arrivals {
 pub struct Work {
     /// Cycles of rounds with packets, per packet received; none without any.
     pub cycles: Option<f64>,
-    /// Packets dropped at the entry, before they were looked at: they found its queue full.
+    /// Packets dropped at the entry, before they were parsed: they found its queue full, or waited
+    /// there behind more than the worker carries in time (`overload`).
     pub missed: u64,
     /// Packets that were received and classified, and then dropped since a function of
     /// their chain had no room (`backpressure`).

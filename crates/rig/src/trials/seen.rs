@@ -17,8 +17,11 @@ const TO_CLASSIFY: [&str; 3] = ["receive", "parse", "classify"];
 
 impl Seen {
     pub fn of(snapshot: &Snapshot) -> Seen {
-        let refused = snapshot.drops.iter().filter(|drop| drop.reason == "backpressure");
-        let refused: u64 = refused.map(|drop| drop.packets).sum();
+        let dropped_as = |reason: &str| -> u64 {
+            let drops = snapshot.drops.iter().filter(|drop| drop.reason == reason);
+            drops.map(|drop| drop.packets).sum()
+        };
+        let (refused, overload) = (dropped_as("backpressure"), dropped_as("overload"));
         let stages = snapshot.workers.first().map(|worker| &worker.stages[..]).unwrap_or(&[]);
         let stage = |name: &str| {
             let stage = stages.iter().find(|stage| stage.name == name);
@@ -26,9 +29,9 @@ impl Seen {
         };
         Seen {
             received: snapshot.received(),
-            missed: snapshot.ports.iter().map(|port| port.rx_missed).sum(),
+            missed: snapshot.ports.iter().map(|port| port.rx_missed).sum::<u64>() + overload,
             refused,
-            dropped: snapshot.dropped() - refused,
+            dropped: snapshot.dropped() - refused - overload,
             stages: TO_CLASSIFY.into_iter().map(stage).collect(),
         }
     }

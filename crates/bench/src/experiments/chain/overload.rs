@@ -51,6 +51,10 @@ pub struct Parameters {
     /// Cycles that each function spends on a packet: enough that the generator is
     /// faster than five times the chain.
     cycles: u32,
+    /// Microseconds that packets may wait in the queue at the entry (`limits.delay`); 0 for as
+    /// long as it is.
+    #[schemars(range(max = 1_000_000))]
+    delay: u32,
     /// Offered loads, as multiples of what a core can carry by the cost of a
     /// packet.
     loads: Vec<f64>,
@@ -193,7 +197,7 @@ impl Parameters {
         let of = |&way: &Composition| {
             let named = self.names(way).into_iter().zip(&all);
             named.map(move |(name, (setup, cycles))| {
-                let setup = setup.clone().taking_turns(way);
+                let setup = setup.clone().taking_turns(way).within(self.delay);
                 let setup = match way {
                     Composition::SoftwareVf => {
                         setup.shared((tsc::hz() as f64 / cycles.max(1.0) * SHARE) as u64)
