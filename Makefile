@@ -126,6 +126,8 @@ soak: build
 	@scripts/prepare test
 	WEFT=$(WEFT) SECONDS_LONG=600 tests/soak/chaos.sh
 	WEFT=$(WEFT) SECONDS_LONG=600 tests/end-to-end/memory.sh
+	PROPTEST_CASES=3000 $(CARGO) test --release --locked -p weft-wire -p weft-rules -p weft-function \
+		-p weft-fusion -p weft-functions -p weft-dataplane
 	MIXTURES=2000 $(CARGO) test --release --locked -p weft-node --test it mixtures::
 	RELINKS=100000 $(CARGO) test --release --locked -p weft-node --test fused rules_change
 	$(CARGO) test --release --locked -p weft-node --test it stages:: -- --ignored

@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
 # The unit, property and integration tests of all crates, with a closing line as other tests
 # have. A test program that hangs is ended and named. What is ignored, `make soak` runs.
+#
+# Properties are tried with the same cases each time, so that a failure comes from a change:
+# `make soak` tries others, and more. PROPTEST_RNG_SEED=N crates.sh has those of another seed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 
 readonly BOUNDED="target.'cfg(unix)'.runner=['timeout', '--verbose', '--kill-after=10', '900']"
+export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
