@@ -198,3 +198,42 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
     };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
+
+/// Lets the calling thread, and those that it starts from now on, run on every core that it may
+/// use but `core`, until the answer is dropped.
+///
+/// # Errors
+/// When the calling thread may use no other core.
+pub fn keep_off_core(core: usize) -> io::Result<KeptOff> {
+    let size = size_of::<libc::cpu_set_t>();
+    // SAFETY: a set of zero bytes is the empty set; the calls read and write `size` bytes of
+    // it, and CPU_CLR is within its bounds.
+    unsafe {
+        let mut before: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size, &mut before) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut others = before;
+        if core < size * 8 {
+            libc::CPU_CLR(core, &mut others);
+        }
+        match libc::sched_setaffinity(0, size, &others) {
+            0 => Ok(KeptOff { before, _stays_on_its_thread: PhantomData }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// A thread that is kept off a core; see [`keep_off_core`].
+pub struct KeptOff {
+    before: libc::cpu_set_t,
+    _stays_on_its_thread: PhantomData<*const ()>,
+}
+
+impl Drop for KeptOff {
+    fn drop(&mut self) {
+        // SAFETY: the call reads a set that the kernel has written. The thread stays where it
+        // is if it is refused.
+        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &self.before) };
+    }
+}

@@ -41,7 +41,7 @@ pub mod tsc;
 pub mod watchdog;
 
 pub use buffer::{Batch, METADATA_BYTES, Packet, Pool, layout};
-pub use eal::{Eal, EalOptions, Memory, Registration, pin_to_core};
+pub use eal::{Eal, EalOptions, KeptOff, Memory, Registration, keep_off_core, pin_to_core};
 pub use error::{Error, Result};
 pub use port::{
     Capabilities, Checksums, Ingress, Link, Port, PortOptions, PortStatistics, RxQueue, Spreading,

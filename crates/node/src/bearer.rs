@@ -54,7 +54,7 @@ pub use crate::subscribers::BearerId;
 
 /// What is looked up by numbers, many times for each command: with a fast hash. The numbers are a
 /// control plane's, which can do worse than heap them up; the seed is random all the same.
-pub(crate) type Numbered<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+pub type Numbered<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// The default bearer of a user: that of a dedicated one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -211,7 +211,7 @@ impl Server {
         let working = Working {
             plane,
             waiting_inputs: waiting,
-            sockets,
+            sockets: addresses.iter().map(SocketAddr::is_ipv4).zip(sockets).collect(),
             inputs,
             sessions: data_plane.session_events()?,
             peers: data_plane.peer_events()?,

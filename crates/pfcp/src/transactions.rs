@@ -1,14 +1,30 @@
 //! Requests and responses: retransmission and repetition (§6.4).
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
-use std::net::SocketAddr;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::net::{IpAddr, SocketAddr};
 
 /// A request of a control plane: where it came from, and its sequence number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TransactionId {
     pub from: SocketAddr,
     pub sequence: u32,
+}
+
+impl Hash for TransactionId {
+    /// In one piece: field by field takes three times as long, and each message is looked up
+    /// some times.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let address = match self.from.ip() {
+            IpAddr::V4(address) => address.to_ipv6_mapped(),
+            IpAddr::V6(address) => address,
+        };
+        let rest = u64::from(self.from.port()) << 32 | u64::from(self.sequence);
+        let mut octets = [0; 24];
+        octets[..16].copy_from_slice(&address.octets());
+        octets[16..].copy_from_slice(&rest.to_le_bytes());
+        state.write(&octets);
+    }
 }
 
 /// Requests of control planes, and the responses to them, for when they are repeated.

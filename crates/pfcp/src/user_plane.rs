@@ -22,10 +22,11 @@ mod send;
 mod session;
 pub mod show;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use weft_node::bearer::Numbered;
 use weft_node::bearer::session::{Keep, SessionCommand, SessionEvent, SessionsChanged};
 use weft_node_config::{PfcpNodeId, PfcpPlan};
 
@@ -106,14 +107,15 @@ pub struct UserPlane {
     interfaces: Interfaces,
     applications: Applications,
     associations: Associations,
-    sessions: HashMap<u64, Record>,
+    /// By SEIDs, which the node draws at random.
+    sessions: Numbered<u64, Record>,
     incoming: Incoming,
     outgoing: Outgoing<Sent>,
     commands: Vec<SessionCommand>,
     /// What the commands are about, in the same order.
     works: Vec<Work>,
     /// What waits for packets to see a batch of commands, and what is kept then.
-    applying: HashMap<u64, Vec<(Work, Vec<Keep>)>>,
+    applying: Numbered<u64, Vec<(Work, Vec<Keep>)>>,
     deferred: VecDeque<(SocketAddr, Vec<u8>)>,
     /// Sessions that are to be given up, and those that get other filters.
     releasing: Vec<u64>,
@@ -155,12 +157,12 @@ impl UserPlane {
             interfaces: Interfaces::new(&plan.interfaces, &plan.chains, plan.teids_below),
             applications: Applications::new(),
             associations: Associations::default(),
-            sessions: HashMap::new(),
+            sessions: Numbered::default(),
             incoming: Incoming::new(plan.transactions, keep),
             outgoing: Outgoing::new(OUTGOING, t1, plan.n1, first_sequence),
             commands: Vec::new(),
             works: Vec::new(),
-            applying: HashMap::new(),
+            applying: Numbered::default(),
             deferred: VecDeque::new(),
             releasing: Vec::new(),
             filtering: Vec::new(),

@@ -10,8 +10,8 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use crate::messages::{Messages, Received, Usage};
 use crate::profile::{Load, Profile, Tunnels};
 use crate::sessions::Sessions;
-use crate::statistics::{Kind, Statistics};
-use crate::transactions::{Overdue, Transactions};
+use crate::statistics::{Kind, Requests, Statistics};
+use crate::transactions::{Overdue, Request, Transactions};
 
 /// `Cause` of acceptance (TS 29.244 §8.2.1).
 const ACCEPTED: u8 = 1;
@@ -261,8 +261,9 @@ impl ControlPlane {
         }
         self.buffer.clear();
         self.messages.request(kind, number, session, &self.sessions, &mut self.buffer);
-        self.statistics.of_mut(kind).sent += 1;
-        self.transactions.add(number, kind, session, &self.buffer, now);
+        let is_load = self.phase == Phase::Loading && kind != Kind::Heartbeat;
+        self.statistics.count(kind, is_load, |one| one.sent += 1);
+        self.transactions.add(number, Request { kind, session, is_load }, &self.buffer, now);
         send(&self.buffer);
     }
 
@@ -270,14 +271,14 @@ impl ControlPlane {
         loop {
             let lost = match self.transactions.overdue(now) {
                 None => return,
-                Some(Overdue::Again(kind, octets)) => {
+                Some(Overdue::Again(kind, is_load, octets)) => {
                     send(octets);
-                    self.statistics.of_mut(kind).repeated += 1;
+                    self.statistics.count(kind, is_load, |one| one.repeated += 1);
                     continue;
                 }
                 Some(Overdue::Lost(lost)) => lost,
             };
-            self.statistics.of_mut(lost.kind).lost += 1;
+            self.statistics.count(lost.kind, lost.is_load, |one| one.lost += 1);
             match lost.kind {
                 Kind::Associate => self.fail("the user plane does not answer"),
                 Kind::Release => self.phase = Phase::Ended,
@@ -308,17 +309,17 @@ impl ControlPlane {
             }
             return;
         };
-        let (kind, session) = (pending.kind, pending.session);
+        let (kind, session, is_load) = (pending.kind, pending.session, pending.is_load);
         let within = self.profile.answer_within;
-        let requests = self.statistics.of_mut(kind);
-        requests.answer(now - pending.sent, within);
+        self.statistics.count(kind, is_load, |one| one.answer(now - pending.sent, within));
         self.recovered(received.recovery);
         if kind == Kind::Heartbeat {
             return;
         }
         let cause = received.cause.unwrap_or(0);
         if cause != ACCEPTED {
-            *self.statistics.of_mut(kind).refused.entry(cause).or_default() += 1;
+            let refuse = |one: &mut Requests| *one.refused.entry(cause).or_default() += 1;
+            self.statistics.count(kind, is_load, refuse);
         }
         let of_session = !matches!(kind, Kind::Associate | Kind::Release);
         if of_session && cause == ACCEPTED && received.seid != self.sessions.seid(session) {

@@ -170,6 +170,9 @@ pub struct Asked {
 pub struct Statistics {
     /// By kind, in the order of [`Kind::ALL`].
     pub requests: [Requests; 9],
+    /// Those that the load was made of, of all kinds: without the establishments before it and
+    /// the deletions behind it, which come as fast as they are answered.
+    pub load: Requests,
     /// Requests that were due and could not be sent: too many waited, or no session was in
     /// the state for them.
     pub unsent: u64,
@@ -202,6 +205,14 @@ impl Statistics {
     /// The same, to be changed.
     pub fn of_mut(&mut self, kind: Kind) -> &mut Requests {
         &mut self.requests[kind as usize]
+    }
+
+    /// Counts something of a request: for its kind, and for the load if it is of it.
+    pub(crate) fn count(&mut self, kind: Kind, is_load: bool, count: impl Fn(&mut Requests)) {
+        count(self.of_mut(kind));
+        if is_load {
+            count(&mut self.load);
+        }
     }
 
     /// The sum over all kinds of something.

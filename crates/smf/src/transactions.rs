@@ -17,10 +17,23 @@ pub struct Pending {
     pub session: u32,
     /// When it was sent first, since the start.
     pub sent: Duration,
+    /// Whether it is of the load, not of what comes before or behind it.
+    pub is_load: bool,
     /// How often it was sent.
     attempts: u32,
     /// Its octets.
     octets: Box<[u8]>,
+}
+
+/// What a request is.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// Its kind.
+    pub kind: Kind,
+    /// Which session it is about.
+    pub session: u32,
+    /// Whether it is of the load.
+    pub is_load: bool,
 }
 
 /// All that wait, in the order in which they are sent again.
@@ -38,8 +51,8 @@ pub struct Transactions {
 
 /// What becomes of a request that got no answer in time.
 pub enum Overdue<'a> {
-    /// It is sent again.
-    Again(Kind, &'a [u8]),
+    /// It is sent again: its kind, whether it is of the load, and its octets.
+    Again(Kind, bool, &'a [u8]),
     /// It was sent often enough.
     Lost(Pending),
 }
@@ -70,8 +83,10 @@ impl Transactions {
     }
 
     /// Remembers a request that is sent `now`.
-    pub fn add(&mut self, number: u32, kind: Kind, session: u32, octets: &[u8], now: Duration) {
-        let pending = Pending { kind, session, sent: now, attempts: 1, octets: octets.into() };
+    pub fn add(&mut self, number: u32, request: Request, octets: &[u8], now: Duration) {
+        let Request { kind, session, is_load } = request;
+        let octets = octets.into();
+        let pending = Pending { kind, session, sent: now, is_load, attempts: 1, octets };
         self.pending.insert(number, pending);
         self.due.push_back((now + self.t1, number, 1));
     }
@@ -115,7 +130,7 @@ impl Transactions {
             self.due.push_back((now + self.t1, number, attempt + 1));
             let pending = self.pending.get_mut(&number)?;
             pending.attempts += 1;
-            return Some(Overdue::Again(pending.kind, &pending.octets));
+            return Some(Overdue::Again(pending.kind, pending.is_load, &pending.octets));
         }
     }
 }
@@ -123,6 +138,10 @@ impl Transactions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn about(kind: Kind, session: u32) -> Request {
+        Request { kind, session, is_load: false }
+    }
 
     const T1: Duration = Duration::from_secs(3);
 
@@ -134,12 +153,12 @@ mod tests {
     fn a_request_is_sent_again_n1_times_and_then_lost() {
         let mut all = Transactions::new(T1, 2);
         let number = all.number();
-        all.add(number, Kind::Establish, 7, b"request", seconds(0));
+        all.add(number, about(Kind::Establish, 7), b"request", seconds(0));
         assert!(all.overdue(seconds(2)).is_none());
         for second in [3, 6] {
             assert!(matches!(
                 all.overdue(seconds(second)),
-                Some(Overdue::Again(Kind::Establish, b"request"))
+                Some(Overdue::Again(Kind::Establish, false, b"request"))
             ));
             assert!(all.overdue(seconds(second)).is_none());
         }
@@ -154,17 +173,20 @@ mod tests {
         let mut all = Transactions::new(T1, 2);
         let (first, second) = (all.number(), all.number());
         assert_ne!(first, second);
-        all.add(first, Kind::Query, 0, b"first", seconds(0));
-        all.add(second, Kind::Query, 1, b"second", seconds(1));
+        all.add(first, about(Kind::Query, 0), b"first", seconds(0));
+        all.add(second, about(Kind::Query, 1), b"second", seconds(1));
         assert!(all.take(first).is_some() && all.take(first).is_none());
         assert!(all.is_past(first) && !all.is_past(second));
-        assert!(matches!(all.overdue(seconds(4)), Some(Overdue::Again(Kind::Query, b"second"))));
+        assert!(matches!(
+            all.overdue(seconds(4)),
+            Some(Overdue::Again(Kind::Query, false, b"second"))
+        ));
     }
 
     #[test]
     fn numbers_wrap_and_leave_out_what_waits() {
         let mut all = Transactions::new(T1, 2);
-        all.add(1, Kind::Query, 0, b"", seconds(0));
+        all.add(1, about(Kind::Query, 0), b"", seconds(0));
         all.next = NUMBERS - 2;
         assert_eq!([all.number(), all.number(), all.number()], [NUMBERS - 1, 0, 2]);
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::control_plane::{Answered, ControlPlane};
+use self::control_plane::ControlPlane;
 use self::user_plane::UserPlane;
 use crate::experiment::Study;
 use crate::experiments::figure::figure;
@@ -24,6 +24,7 @@ const BYTES: &str = "memory of a session";
 const LOST: &str = "packets lost under messages";
 const UNSENT: &str = "messages due and not sent or not answered";
 const P99: &str = "answers, p99";
+const MESSAGE: &str = "processor time of a message";
 const UPLINK: &str = "uplink";
 const DOWNLINK: &str = "downlink";
 const URR: &str = "a usage reporting rule";
@@ -76,6 +77,7 @@ impl Study for Pfcp {
         run.series(LOST, X, "packets/s", Some(Better::Lower));
         run.series(UNSENT, X, "messages/s", Some(Better::Lower));
         run.series(P99, X, "ms", Some(Better::Lower));
+        run.series(MESSAGE, X, "µs", Some(Better::Lower));
         run.series(UPLINK, X, "cycles/packet", Some(Better::Lower));
         run.series(DOWNLINK, X, "cycles/packet", Some(Better::Lower));
         run.series(URR, X, "cycles/packet", Some(Better::Lower));
@@ -100,6 +102,7 @@ impl Study for Pfcp {
             ("lost_at_94k_per_s", at(LOST, most)),
             ("unanswered_at_94k_per_s", at(UNSENT, most)),
             ("answer_ms_p99", at(P99, most)),
+            ("message_processor_us", at(MESSAGE, most)),
             ("bytes_per_session", bytes),
             ("cycles_uplink_1m", at(UPLINK, MILLION)),
             ("cycles_downlink_1m", at(DOWNLINK, MILLION)),
@@ -135,27 +138,30 @@ impl Parameters {
     fn trial(&self, rig: &Rig, count: u32) -> Result<Values, Failure> {
         let length = Duration::from_secs_f64(self.cycle_seconds);
         let mut user_plane = UserPlane::new(rig, count + self.mixed, self.frame_bytes)?;
-        let (rate, memory, mixed, p99) = user_plane.drive(|driven| {
+        let driven = user_plane.drive(|driven| {
             let stays = ControlPlane::first(count, self.outstanding);
             let before = driven.resident()?;
             let rate = stays.establish()?;
             let memory = driven.resident()?.saturating_sub(before) as f64 / f64::from(count);
-            let load = |nth: u8, rate: f64| {
+            let load = |nth: u8, messages: f64| {
                 let beside = ControlPlane::beside(nth, self.mixed);
-                driven.under_traffic((count, self.packets), || beside.mix(rate, self.seconds))
+                let before = driven.processor_time()?;
+                let load = || beside.mix(rate / 2.0, messages, self.seconds);
+                let (answered, lost) = driven.under_traffic((count, self.packets), load)?;
+                Ok::<_, Failure>((answered, lost, driven.processor_time()? - before))
             };
-            let mixed = load(1, self.messages)?;
-            let (Answered { p99, .. }, _) = load(2, rate / 2.0)?;
-            Ok((rate, memory, mixed, p99))
+            Ok((rate, memory, load(1, self.messages)?, load(2, rate / 2.0)?))
         })?;
-        let (Answered { missing, .. }, lost) = mixed;
+        let (rate, memory, (mixed, lost, took), (half, ..)) = driven;
+        let message = took.as_secs_f64() * 1e6 / mixed.answered.max(1) as f64;
         let (uplink, downlink) = cycles(rig, &mut user_plane, count, length)?;
         drop(user_plane);
         let values = Values::of(rate)
             .and(BYTES, Some(memory))
-            .and(LOST, Some(lost as f64 / self.seconds))
-            .and(UNSENT, Some(missing as f64 / self.seconds))
-            .and(P99, Some(p99.as_secs_f64() * 1e3))
+            .and(LOST, Some(lost))
+            .and(UNSENT, Some(mixed.missing as f64 / self.seconds))
+            .and(P99, Some(half.p99.as_secs_f64() * 1e3))
+            .and(MESSAGE, Some(message))
             .and(UPLINK, Some(uplink))
             .and(DOWNLINK, Some(downlink))
             .and(URR, Some(uplink - self.without_urr(rig, count, length)?));

@@ -11,7 +11,7 @@ use weft_function::{
     Scope, Setup, Tag, TagSlot, TunnelEnds, UserPlaneFunction, Verdict,
 };
 use weft_wire::Dscp;
-use weft_wire::gtpu::{ExtensionRepr, Extensions, PduSession, Qfi};
+use weft_wire::gtpu::{PduSession, Qfi};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::tunnel::{Locals, Outer, Tunnel, TunnelSettings, Unfit};
@@ -116,9 +116,9 @@ impl UserPlaneFunction for GtpuEncapsulate {
         let qfi = context.qfi();
         let Some(tunnel) = context.tunnel.get_mut() else { return Verdict::Drop(NO_TUNNEL) };
         let uplink = TagSlot::DIRECTION.get(packet.metadata()) == Direction::Uplink as u32;
-        let extensions = qfi.map_or(Extensions::NONE, |qfi| container(qfi, uplink));
+        let flow = qfi.map(|qfi| container(qfi, uplink));
         let Config { dscp, zero_checksum, .. } = self.config;
-        match self.locals.put_into(packet, tunnel, extensions, Outer { dscp, zero_checksum }) {
+        match self.locals.put_into_flow(packet, tunnel, flow, Outer { dscp, zero_checksum }) {
             Ok(()) => Verdict::Forward,
             Err(Unfit::TunnelledAlready) => Verdict::Drop(TUNNELLED_ALREADY),
             Err(Unfit::NotIp | Unfit::NotTunnelled) => Verdict::Drop(NOT_IP),
@@ -180,9 +180,9 @@ impl UserPlaneFunction for GtpuEncapsulate {
     }
 }
 
-fn container(qfi: Qfi, uplink: bool) -> Extensions {
-    Extensions::one(ExtensionRepr::PduSession(match uplink {
+fn container(qfi: Qfi, uplink: bool) -> PduSession {
+    match uplink {
         true => PduSession::Uplink { qfi },
         false => PduSession::Downlink { qfi, reflective: false, paging_policy: None },
-    }))
+    }
 }

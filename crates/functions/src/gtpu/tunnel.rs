@@ -1,5 +1,6 @@
 //! GTP-U tunnels as settings give them, and their outer headers.
 
+mod front;
 pub(crate) mod lowered;
 mod put;
 

@@ -109,10 +109,7 @@ impl UserPlaneFunction for SessionForwarding {
         let flow = context.flow(uplink);
         let outer = Outer { dscp: self.config.dscp, zero_checksum: self.config.zero_checksum };
         match packet.is_tunnelled() {
-            false => {
-                let flow = container(flow, None);
-                verdict(self.locals.put_into(packet, &mut context.tunnel, flow, outer))
-            }
+            false => verdict(self.locals.put_into_flow(packet, &mut context.tunnel, flow, outer)),
             true => self.relay(packet, context, flow, outer),
         }
     }

@@ -24,7 +24,8 @@ pub(super) struct Working<D> {
     pub plane: UserPlane,
     /// Datagrams among `inputs`.
     pub waiting_inputs: Arc<AtomicUsize>,
-    pub sockets: Vec<UdpSocket>,
+    /// The sockets, each with whether it is of IPv4.
+    pub sockets: Vec<(bool, UdpSocket)>,
     pub inputs: Receiver<Input>,
     pub sessions: Receiver<SessionEvent>,
     pub peers: Receiver<weft_node::bearer::Event>,
@@ -188,10 +189,8 @@ impl<D: DataPlane> Working<D> {
     }
 
     fn send_one(&mut self, datagram: &Datagram) {
-        let family = |socket: &&UdpSocket| {
-            socket.local_addr().is_ok_and(|own| own.is_ipv4() == datagram.to.is_ipv4())
-        };
-        let Some(socket) = self.sockets.iter().find(family) else { return };
+        let is_ipv4 = datagram.to.is_ipv4();
+        let Some((_, socket)) = self.sockets.iter().find(|one| one.0 == is_ipv4) else { return };
         if let Err(error) = socket.send_to(&datagram.octets, datagram.to) {
             // The peer repeats its request, or the node its own. One line for each kind.
             let count = self.unsent.entry(error.kind()).or_default();

@@ -1,11 +1,11 @@
 //! Rules that are equal in many sessions. A core gives most of its sessions the same QERs and URRs,
 //! which then lie in memory once.
 
-use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
 use weft_functions::session::rules::{Qer, Session, Shared, Urr};
+use weft_node::bearer::Numbered;
 
 /// Lists of each kind that are known at most; further ones belong to one session.
 const LISTS: usize = 4096;
@@ -27,21 +27,22 @@ impl Known {
 
 #[derive(Debug)]
 struct Lists<T> {
-    known: HashSet<Arc<Vec<T>>>,
+    /// By what is in them. Rules have many fields, so a hash that is slow for each is felt.
+    known: Numbered<Arc<Vec<T>>, ()>,
     /// Lists that come until it is looked again which of them are in use.
     patience: usize,
 }
 
 impl<T> Default for Lists<T> {
     fn default() -> Self {
-        Lists { known: HashSet::new(), patience: 0 }
+        Lists { known: Numbered::default(), patience: 0 }
     }
 }
 
 impl<T: Hash + Eq + Clone + 'static> Lists<T> {
     fn share(&mut self, list: &mut Shared<T>) {
         let Some(own) = list.list() else { return };
-        if let Some(known) = self.known.get(own) {
+        if let Some((known, ())) = self.known.get_key_value(own) {
             *list = known.clone().into();
             return;
         }
@@ -51,7 +52,7 @@ impl<T: Hash + Eq + Clone + 'static> Lists<T> {
                 return;
             }
             // Those that no session has any more.
-            self.known.retain(|one| Arc::strong_count(one) > 1);
+            self.known.retain(|one, ()| Arc::strong_count(one) > 1);
             self.patience = LISTS;
             if self.known.len() >= LISTS {
                 return;
@@ -60,7 +61,7 @@ impl<T: Hash + Eq + Clone + 'static> Lists<T> {
         let mut kept = list.to_vec();
         kept.shrink_to_fit();
         let kept = Arc::new(kept);
-        self.known.insert(kept.clone());
+        self.known.insert(kept.clone(), ());
         *list = kept.into();
     }
 }

@@ -21,12 +21,22 @@ pub struct ControlPlane {
     has_urr: bool,
 }
 
+/// A load: establishments a second before it, and what it is.
+#[derive(Clone, Copy)]
+struct Offered {
+    ramp: f64,
+    rate: f64,
+    seconds: f64,
+}
+
 /// What came of a load.
 pub struct Answered {
     /// Requests that were due and not sent, not answered, or refused.
     pub missing: u64,
     /// Time from a request to its answer that 99 of 100 keep to.
     pub p99: Duration,
+    /// Messages that were answered, those before and behind the load as well.
+    pub answered: u64,
 }
 
 impl ControlPlane {
@@ -61,27 +71,24 @@ impl ControlPlane {
         Ok(f64::from(self.count) / took.as_secs_f64())
     }
 
-    /// Establishes, changes and deletes its sessions at a rate, in equal parts.
+    /// Establishes, changes and deletes its sessions at a rate, in equal parts. Before it they
+    /// are established at `ramp` a second.
     ///
     /// # Errors
     /// When the user plane does not answer at all.
-    pub fn mix(&self, rate: f64, seconds: f64) -> Result<Answered, Failure> {
-        let statistics = self.run(Some((rate, seconds)))?;
-        let kinds = [Kind::Establish, Kind::Delete, Kind::Handover];
-        let mut delays = statistics.of(Kind::Establish).delays.clone();
-        for kind in &kinds[1..] {
-            let added = delays.add(&statistics.of(*kind).delays);
-            added.map_err(|error| format!("{error:?}"))?;
-        }
-        let p99 = Duration::from_nanos(delays.value_at_quantile(0.99));
-        let lost: u64 = kinds.iter().map(|kind| statistics.of(*kind).lost).sum();
+    pub fn mix(&self, ramp: f64, rate: f64, seconds: f64) -> Result<Answered, Failure> {
+        let statistics = self.run(Some(Offered { ramp, rate, seconds }))?;
+        let load = &statistics.load;
         // What the user plane refuses, as too much waits, is not done either.
-        let refused: u64 =
-            kinds.iter().flat_map(|kind| statistics.of(*kind).refused.values()).sum();
-        Ok(Answered { missing: statistics.unsent + lost + refused, p99 })
+        let refused: u64 = load.refused.values().sum();
+        Ok(Answered {
+            missing: statistics.unsent + load.lost + refused,
+            p99: load.percentile(99.0),
+            answered: statistics.sum(|one| one.answered),
+        })
     }
 
-    fn run(&self, load: Option<(f64, f64)>) -> Result<Statistics, Failure> {
+    fn run(&self, load: Option<Offered>) -> Result<Statistics, Failure> {
         let profile = self.profile(load)?;
         let run = weft_smf::run(&profile, || false, |_, _| {})?;
         if let Some(failure) = run.failure() {
@@ -90,7 +97,7 @@ impl ControlPlane {
         Ok(run.statistics().clone())
     }
 
-    fn profile(&self, load: Option<(f64, f64)>) -> Result<Profile, Failure> {
+    fn profile(&self, load: Option<Offered>) -> Result<Profile, Failure> {
         let [a, b, c, d] = ADDRESS.octets();
         let number = u32::from(self.number);
         let urrs = if self.has_urr { vec![1] } else { vec![] };
@@ -133,7 +140,8 @@ impl ControlPlane {
         if self.has_urr {
             document["rules"]["urrs"] = json!([{"id": 1, "volumeThreshold": "1000 GB"}]);
         }
-        if let Some((rate, seconds)) = load {
+        if let Some(Offered { ramp, rate, seconds }) = load {
+            document["sessions"]["rate"] = json!(ramp);
             let mix = json!({"establish": 1, "delete": 1, "handover": 1});
             document["load"] = json!({"duration": seconds, "rate": rate, "mix": mix});
         }

@@ -1,13 +1,14 @@
 //! A node that control planes drive, in this process. One core has the worker; agent, PFCP and
 //! control planes have the others.
 
+use std::fs;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
-use weft_dpdk::{Eal, Pool, Port, PortOptions, pin_to_core};
+use weft_dpdk::{Eal, Pool, Port, PortOptions, keep_off_core, pin_to_core};
 use weft_functions::KINDS;
 use weft_node::Node;
 use weft_node_config::{self as config, PfcpPlan};
@@ -17,7 +18,7 @@ use weft_wire::gtpu::Teid;
 
 use crate::experiments::users::resident;
 use weft_rig::Failure;
-use weft_rig::{Cost, Measured, Rig, uplink};
+use weft_rig::{Cost, Measured, Rig, Schedule, uplink};
 
 /// Where the node listens; control planes speak from the addresses behind it.
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 29, 44, 1);
@@ -31,6 +32,9 @@ const DESCRIPTORS: u16 = 1024;
 const PACKETS: u32 = 4095;
 /// Pause of agent and generator when there is nothing to do.
 const PAUSE: Duration = Duration::from_micros(50);
+/// The name of the agent's thread, and those of all threads that work on messages in the node.
+const AGENT: &str = "agent";
+const OF_MESSAGES: [&str; 3] = [AGENT, "pfcp", "pfcp-receive"];
 /// The last packets leave within this time.
 const SETTLING: Duration = Duration::from_millis(50);
 
@@ -100,6 +104,8 @@ impl<'r> UserPlane<'r> {
                 "listen": [ADDRESS],
                 "peers": ["127.29.44.0/24"],
                 "like": "session",
+                // A control plane is not heard of behind its run, and its sessions stay.
+                "timers": {"heartbeat": 0},
                 "interfaces": [
                     {"interface": "access", "addresses": [ACCESS]},
                     {"interface": "core"},
@@ -139,6 +145,8 @@ impl<'r> UserPlane<'r> {
         let worker = workers.first_mut().ok_or("a node without workers")?;
         let counters = worker.counters.clone();
         let left = || counters.ports[core].transmitted.packets.get();
+        // Threads that are started here are kept off that core as well.
+        let _others = keep_off_core(core_of_worker)?;
         thread::scope(|scope| {
             let working = scope.spawn(|| {
                 let _registration = eal.register_thread();
@@ -148,14 +156,15 @@ impl<'r> UserPlane<'r> {
                 }
                 Ok::<_, std::io::Error>(())
             });
-            let asked = scope.spawn(|| {
-                let _registration = eal.register_thread();
-                while !done.load(Ordering::Acquire) {
-                    if !agent.poll() {
-                        thread::sleep(PAUSE);
+            let asked =
+                thread::Builder::new().name(AGENT.to_owned()).spawn_scoped(scope, || {
+                    let _registration = eal.register_thread();
+                    while !done.load(Ordering::Acquire) {
+                        if !agent.poll() {
+                            thread::sleep(PAUSE);
+                        }
                     }
-                }
-            });
+                })?;
             let outcome = Server::start(plan, handle).map_err(Failure::from).and_then(|server| {
                 let ring = &rings[1];
                 let outcome = what(&Driven { rig, ring, frame_bytes: *frame_bytes, left: &left });
@@ -201,8 +210,26 @@ impl Driven<'_> {
         resident()
     }
 
+    /// Processor time that the node has had for messages so far: that of the agent and of the
+    /// PFCP threads, kernel and all.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn processor_time(&self) -> Result<Duration, Failure> {
+        let mut time = Duration::ZERO;
+        for thread in fs::read_dir("/proc/self/task")? {
+            let thread = thread?.path();
+            // Another thread may end meanwhile.
+            let Ok(name) = fs::read_to_string(thread.join("comm")) else { continue };
+            if OF_MESSAGES.contains(&name.trim_end()) {
+                time += Schedule::read(&thread.join("schedstat"))?.running;
+            }
+        }
+        Ok(time)
+    }
+
     /// What `what` comes to while so many sessions carry so many packets a second, and how
-    /// many of these did not leave.
+    /// many of these a second did not leave.
     ///
     /// # Errors
     /// Those of `what`, and when no packets can be made.
@@ -210,7 +237,7 @@ impl Driven<'_> {
         &self,
         (sessions, packets): (u32, f64),
         what: impl FnOnce() -> Result<T, Failure>,
-    ) -> Result<(T, u64), Failure> {
+    ) -> Result<(T, f64), Failure> {
         let done = AtomicBool::new(false);
         let before = (self.left)();
         let load = tunnelled(sessions, self.frame_bytes, Rate::Packets(packets));
@@ -222,12 +249,14 @@ impl Driven<'_> {
                 let sent = sent.and_then(|pool| send(eal, (ring, &pool), &load, &done));
                 sent.map_err(|error| error.to_string())
             });
+            let start = Instant::now();
             let outcome = what();
+            let lasted = start.elapsed().as_secs_f64();
             done.store(true, Ordering::Release);
             let sent = sending.join().map_err(|_| "the generator panicked")??;
             thread::sleep(SETTLING);
             let left = (self.left)() - before;
-            Ok((outcome?, sent.saturating_sub(left)))
+            Ok((outcome?, sent.saturating_sub(left) as f64 / lasted))
         })
     }
 }

@@ -8,7 +8,7 @@ use super::{container, session};
 use crate::common::export::{read_list, read_option, write_list, write_option};
 use crate::gtpu::tunnel::{Locals, Tunnel};
 use crate::session::check::is_url;
-use crate::session::rules::{Far, FarId, Forwarding, Interface, Name, Pdr, Session};
+use crate::session::rules::{self, Far, FarId, Forwarding, Interface, Name, Pdr, Session};
 use crate::session::session_detection::Names;
 
 /// What packets are put into.
@@ -137,6 +137,10 @@ const UPLINK: u8 = 8;
 const PLAIN: u8 = 16;
 /// Packets of that come from the access side.
 const PLAIN_UPLINK: u8 = 32;
+/// Its rule has a QoS flow identifier, which a packet without a tunnel has no place for.
+const PLAIN_FLOW: u8 = 64;
+/// Its rule has a reflective QoS indication.
+const PLAIN_REFLECTIVE: u8 = 128;
 
 /// The state of one session: one cache line, with the first rule that has a tunnel and the
 /// first that has none; the others lie behind it.
@@ -155,7 +159,8 @@ pub struct Context {
     network: u16,
     plain_network: u16,
     plain_far: FarId,
-    more: Option<Box<[Entry]>>,
+    plain_qfi: u8,
+    more: rules::Rare<Entry>,
 }
 
 const _: () = assert!(size_of::<Context>() == 64);
@@ -183,15 +188,21 @@ impl Context {
             (context.destination, context.network) =
                 (entry.destination, entry.network.unwrap_or(NONE));
         }
-        let plain = |one: &Entry| usual(Kind::Plain)(one) && one.qfi.is_none();
-        if let Some(at) = entries.iter().position(plain) {
+        if let Some(at) = entries.iter().position(usual(Kind::Plain)) {
             let entry = entries.remove(at);
-            context.flags |= PLAIN | if entry.uplink { PLAIN_UPLINK } else { 0 };
+            let flags = [
+                (PLAIN, true),
+                (PLAIN_UPLINK, entry.uplink),
+                (PLAIN_FLOW, entry.qfi.is_some()),
+                (PLAIN_REFLECTIVE, entry.reflective),
+            ];
+            flags.iter().filter(|(_, is_set)| *is_set).for_each(|(flag, _)| context.flags |= flag);
+            context.plain_qfi = entry.qfi.unwrap_or_default();
             (context.plain, context.plain_far) = (entry.tag as u16, entry.far);
             (context.plain_destination, context.plain_network) =
                 (entry.destination, entry.network.unwrap_or(NONE));
         }
-        context.more = (!entries.is_empty()).then(|| entries.into());
+        context.more = entries.into();
         context
     }
 
@@ -214,11 +225,13 @@ impl Context {
             tag: self.plain.into(),
             far: self.plain_far,
             uplink: self.flags & PLAIN_UPLINK != 0,
+            qfi: (self.flags & PLAIN_FLOW != 0).then_some(self.plain_qfi),
+            reflective: self.flags & PLAIN_REFLECTIVE != 0,
             destination: self.plain_destination,
             network: network(self.plain_network),
             ..Entry::default()
         });
-        let more = self.more.iter().flatten().cloned();
+        let more = self.more.iter().cloned();
         tunnel.into_iter().chain(plain).chain(more).collect()
     }
 
@@ -245,7 +258,11 @@ impl Context {
 
     /// The entry of a tag that the context does not say all of itself.
     pub fn entry(&mut self, tag: u32) -> Option<&mut Entry> {
-        self.more.iter_mut().flatten().find(|entry| entry.tag == tag)
+        // A session without others gets no list by being asked for one.
+        if self.more.is_empty() {
+            return None;
+        }
+        self.more.iter_mut().find(|entry| entry.tag == tag)
     }
 }
 
@@ -370,4 +387,49 @@ fn read_within(
         network,
         copies,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An entry of each rule of the usual session: its QER gives both directions a QoS flow
+    /// identifier.
+    fn usual() -> Vec<Entry> {
+        let rule = Entry { qfi: Some(9), reflective: true, destination: 1, ..Entry::default() };
+        let tunnel = Locals::default()
+            .tunnel(weft_function::TunnelEnd::new(
+                weft_wire::gtpu::Teid(7),
+                "192.0.2.1".parse().unwrap(),
+                "192.0.2.9".parse().unwrap(),
+            ))
+            .unwrap();
+        vec![
+            Entry { tag: 2, far: FarId(2), kind: Kind::Gtpu, tunnel, ..rule.clone() },
+            Entry { tag: 1, far: FarId(1), uplink: true, network: Some(3), ..rule },
+        ]
+    }
+
+    #[test]
+    fn the_context_says_all_of_the_usual_session() {
+        let context = Context::of(usual());
+        assert!(context.more.is_empty(), "nothing lies behind a pointer");
+        assert!(context.is_plain(1) && context.is_tunnel(2));
+        assert_eq!(context.entries(), usual());
+        let flow = context.flow(false).unwrap();
+        assert_eq!(flow.qfi().value(), 9);
+    }
+
+    #[test]
+    fn what_is_rare_lies_behind() {
+        let mut entries = usual();
+        entries[1].dscp = Dscp::new(10);
+        entries.push(Entry { tag: 3, far: FarId(3), ..Entry::default() });
+        let mut context = Context::of(entries.clone());
+        assert!(context.is_plain(3) && !context.is_plain(1));
+        assert_eq!(context.entry(1), Some(&mut entries[1]));
+        assert_eq!(context.entry(2), None);
+        assert_eq!(context.entries().len(), 3);
+        assert!(entries.iter().all(|entry| context.entries().contains(entry)));
+    }
 }

@@ -1,6 +1,6 @@
 //! The agent's record of sessions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use weft_wire::gtpu::Teid;
 
 use super::timers::Timers;
 use super::{Kept, SessionEvent, SessionId};
+use crate::bearer::Numbered;
 use crate::bearer::tunnels::Tunnels;
 use crate::gtpu_peers::Paths;
 use crate::plan::Trials;
@@ -71,8 +72,8 @@ impl SessionFunctions {
 /// All sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
-    pub entries: HashMap<SessionId, SessionEntry>,
-    pub by_slot: HashMap<u32, SessionId>,
+    pub entries: Numbered<SessionId, SessionEntry>,
+    pub by_slot: Numbered<u32, SessionId>,
     pub tunnels: Tunnels<SessionId>,
     pub functions: SessionFunctions,
     /// Names of network instances, by number.

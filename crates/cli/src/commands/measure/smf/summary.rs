@@ -33,13 +33,14 @@ pub fn text(profile: &Profile, statistics: &Statistics) -> String {
     let delays = PERCENTILES.map(|(name, _)| format!("{name} µs"));
     let head: Vec<_> = head.into_iter().chain(delays.iter().map(String::as_str)).collect();
     let mut table = Table::new(&head, 1);
-    let kinds = Kind::ALL.into_iter().map(|kind| (kind, statistics.of(kind)));
-    for (kind, requests) in kinds.filter(|(_, requests)| requests.sent > 0) {
+    let kinds = Kind::ALL.into_iter().map(|kind| (kind.name(), statistics.of(kind)));
+    let rows = kinds.chain([("all of the load", &statistics.load)]);
+    for (name, requests) in rows.filter(|(_, requests)| requests.sent > 0) {
         let Requests { sent, repeated, answered, late, lost, refused, .. } = requests;
         let refused: u64 = refused.values().sum();
         let counts = [*sent, *repeated, *answered, *late, *lost, refused].map(count);
         let delays = PERCENTILES.map(|(_, percent)| delay(requests, percent));
-        table.row([kind.name().to_owned()].into_iter().chain(counts).chain(delays));
+        table.row([name.to_owned()].into_iter().chain(counts).chain(delays));
     }
     text.push_str(&table.text());
     for (kind, cause, number) in refusals(statistics) {
@@ -70,10 +71,7 @@ fn rates(profile: &Profile, statistics: &Statistics) -> Vec<(&'static str, u64, 
     let mut rates = Vec::new();
     rates.extend(statistics.establishing.map(|took| ("established", all, took)));
     if let (Some(took), Some(Load { .. })) = (statistics.loading, profile.load) {
-        let answered = Kind::LOAD.iter().map(|kind| statistics.of(*kind).answered).sum::<u64>();
-        // Those that establish and delete all are none of the load.
-        let others = all + statistics.deleted_at_end;
-        rates.push(("load", answered.saturating_sub(others), took));
+        rates.push(("load", statistics.load.answered, took));
     }
     rates.extend(statistics.deleting.map(|took| ("deleted", statistics.deleted_at_end, took)));
     rates
@@ -119,24 +117,7 @@ fn asked(statistics: &Statistics) -> [(&'static str, u64); 7] {
 
 /// As programs read it: times in seconds, delays in nanoseconds.
 pub fn json(profile: &Profile, statistics: &Statistics) -> Value {
-    let kinds = Kind::ALL.into_iter().map(|kind| {
-        let requests = statistics.of(kind);
-        let delays = PERCENTILES.into_iter().map(|(name, percent)| {
-            (name.to_owned(), json!(requests.percentile(percent).as_nanos() as u64))
-        });
-        let refused =
-            requests.refused.iter().map(|(cause, number)| (cause.to_string(), json!(number)));
-        let value = json!({
-            "sent": requests.sent,
-            "repeated": requests.repeated,
-            "answered": requests.answered,
-            "late": requests.late,
-            "lost": requests.lost,
-            "refused": refused.collect::<Map<_, _>>(),
-            "delays": delays.collect::<Map<_, _>>(),
-        });
-        (kind.name().to_owned(), value)
-    });
+    let kinds = Kind::ALL.into_iter().map(|kind| (kind.name().to_owned(), of(statistics.of(kind))));
     let phases = rates(profile, statistics).into_iter().map(|(what, number, took)| {
         (what.to_owned(), json!({"requests": number, "seconds": took.as_secs_f64()}))
     });
@@ -150,6 +131,7 @@ pub fn json(profile: &Profile, statistics: &Statistics) -> Value {
         "sessions": profile.sessions.count,
         "phases": phases.collect::<Map<_, _>>(),
         "requests": kinds.collect::<Map<_, _>>(),
+        "load": of(&statistics.load),
         "unsent": statistics.unsent,
         "wrong": named(&wrong(statistics)),
         "asked": named(&asked(statistics)),
@@ -163,5 +145,22 @@ pub fn json(profile: &Profile, statistics: &Statistics) -> Value {
         },
         "restarts": statistics.restarts,
         "clean": statistics.is_clean(),
+    })
+}
+
+/// What became of requests.
+fn of(requests: &Requests) -> Value {
+    let delays = PERCENTILES.into_iter().map(|(name, percent)| {
+        (name.to_owned(), json!(requests.percentile(percent).as_nanos() as u64))
+    });
+    let refused = requests.refused.iter().map(|(cause, number)| (cause.to_string(), json!(number)));
+    json!({
+        "sent": requests.sent,
+        "repeated": requests.repeated,
+        "answered": requests.answered,
+        "late": requests.late,
+        "lost": requests.lost,
+        "refused": refused.collect::<Map<_, _>>(),
+        "delays": delays.collect::<Map<_, _>>(),
     })
 }
