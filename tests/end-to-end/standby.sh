@@ -294,6 +294,8 @@ export WEFT_SOCKET=$work/gateway-a.sock
 check "bearers are added" says 'added 2' "$WEFT" ctl bearer add --file "$work/bearers.yaml"
 [ "$MORE" -eq 0 ] || try "and many more" many
 check "the standby has all records" stands_by gateway-b
+check "a configuration that is applied has to go to the standby, too" \
+    says 'the standby keeps the configuration of its own file' "$WEFT" ctl apply "$work/gateway-a.yaml"
 check "the users reach the host" lossless a -I "$UE4" 198.51.100.1
 check "over IPv6, too" lossless a -I "$UE6" 2001:db8:ffff::1
 start_server b 7000 ../lib/restart_traffic.py serve 198.51.100.1 7000

@@ -227,6 +227,14 @@ impl Classifier {
         }
     }
 
+    /// Asks the processor for where `key` would be, ahead of use.
+    #[inline]
+    pub fn prefetch(&self, key: &UserKey) {
+        if self.linear.is_none() {
+            self.tables.prefetch(key);
+        }
+    }
+
     /// Forgets `key`.
     pub fn remove(&mut self, key: &UserKey) {
         match &mut self.linear {

@@ -163,6 +163,9 @@ pub struct Applied {
     pub settled: bool,
     /// What is probably not meant.
     pub warnings: Vec<Mistake>,
+    /// What is to be done at another node as well, if anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elsewhere: Option<String>,
 }
 
 /// Which packets a trace or a capture is of. All that is given must hold.

@@ -21,6 +21,7 @@ mod dynamic_users;
 mod entry;
 mod listeners;
 mod members;
+mod new;
 pub(crate) mod record;
 pub mod session;
 mod subscribers;
@@ -45,6 +46,7 @@ pub(crate) use self::change::{MOST_WAITING, Staged, Steered, Work, text as key_t
 pub(crate) use self::entry::BearerRole;
 pub(crate) use self::listeners::Listeners;
 pub(crate) use self::members::Members;
+pub(crate) use self::new::NewBearer;
 pub(crate) use self::subscribers::{Subscribers, TunnelUsers};
 pub(crate) use self::written::Reader;
 pub use self::written::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};

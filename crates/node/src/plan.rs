@@ -174,6 +174,11 @@ impl Trials {
         self.0.iter().position(|(known, _)| known == name)
     }
 
+    /// The name of the function instance of that number.
+    pub fn name(&self, number: usize) -> &str {
+        &self.0[number].0
+    }
+
     /// The instance of the function of that number.
     pub fn instance(&self, number: usize) -> &dyn Instance {
         &*self.0[number].1

@@ -17,6 +17,11 @@ pub trait Records {
     /// [`StateError::Damaged`] with that reason, or what else is wrong.
     fn each_of(&self, kind: Kind, each: &mut EachRecord<'_>) -> Result<(), StateError>;
 
+    /// There are no more records than these, as far as that is known; 0 where it is not.
+    fn most(&self) -> usize {
+        0
+    }
+
     /// The same of those whose keys begin with `prefix`.
     ///
     /// # Errors
@@ -128,6 +133,10 @@ fn part(from: &mut impl Read, length: usize, most: usize) -> io::Result<Vec<u8>>
 }
 
 impl Records for Collection {
+    fn most(&self) -> usize {
+        self.0.len()
+    }
+
     fn each_of(&self, kind: Kind, each: &mut EachRecord<'_>) -> Result<(), StateError> {
         let prefix = kind.0.to_be_bytes();
         for (key, value) in &self.0 {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use redb::{ReadTransaction, TableDefinition, TableError};
+use redb::{ReadTransaction, ReadableTableMetadata, TableDefinition, TableError};
 
 use crate::error::StateError;
 use crate::pieces::{self, Piece};
@@ -96,6 +96,11 @@ impl Snapshot {
 }
 
 impl Records for Snapshot {
+    fn most(&self) -> usize {
+        let table = self.reading.open_table(RECORDS).ok();
+        table.and_then(|table| table.len().ok()).map_or(0, |count| count as usize)
+    }
+
     fn each_of(&self, kind: Kind, each: &mut EachRecord<'_>) -> Result<(), StateError> {
         self.each_beginning(kind, &[], each)
     }

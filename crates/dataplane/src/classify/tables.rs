@@ -78,6 +78,16 @@ impl Tables {
             && self.flows.len() + flows <= self.flows.capacity()
     }
 
+    /// Asks the processor for where `key` is, or would be, ahead of use.
+    #[inline]
+    pub fn prefetch(&self, key: &UserKey) {
+        match encode(key) {
+            Encoded::Narrow(key) => self.narrow.prefetch(&key),
+            Encoded::Ipv6(key) => self.ipv6.prefetch(&key),
+            Encoded::Flow(key) => self.flows.prefetch(&key),
+        }
+    }
+
     /// The slot under `key`.
     pub fn get(&self, key: &UserKey) -> Option<u32> {
         match encode(key) {

@@ -125,7 +125,15 @@ impl Worker {
 
     /// Applies changes of users, before any packet comes.
     pub fn begin_with(&mut self, users: &mut [UserChange]) {
-        users.iter_mut().for_each(|change| self.change(change));
+        for some in users.chunks_mut(CHANGES_AT_ONCE) {
+            // A million users would wait for memory a few million times.
+            for change in &*some {
+                if let UserChange::Key(key, _) = change {
+                    self.classifier.prefetch(key);
+                }
+            }
+            some.iter_mut().for_each(|change| self.change(change));
+        }
     }
 
     /// Gives a function a context, before any packet comes.

@@ -38,6 +38,10 @@ impl Default for Named {
     }
 }
 
+/// What who changes the configuration of a node that has a standby is told.
+const OF_STANDBY: &str = "the standby keeps the configuration of its own file: \
+    give it the same users, functions and rules, and restart it";
+
 /// Applies another configuration, whole or not at all.
 #[utoipa::path(
     post,
@@ -64,9 +68,11 @@ pub(crate) async fn apply(
         Failure::new(status, "the configuration has mistakes").with_mistakes(listed(mistakes))
     })?;
     let warnings = listed(blueprint.warnings.clone());
-    let changed =
-        state.ask(move |agent| agent.apply(blueprint)).await?.map_err(Failure::conflict)?;
-    answer(&state, changed, warnings).await
+    let (changed, is_pair) =
+        state.ask(move |agent| (agent.apply(blueprint), agent.is_one_of_two())).await?;
+    let Json(applied) = answer(&state, changed.map_err(Failure::conflict)?, warnings).await?;
+    let elsewhere = is_pair.then(|| OF_STANDBY.to_owned());
+    Ok(Json(Applied { elsewhere, ..applied }))
 }
 
 /// Runs a function in another composition.
@@ -137,6 +143,7 @@ async fn answer(
         users_now: changed.users_now,
         settled: settle(state).await?,
         warnings,
+        elsewhere: None,
     }))
 }
 

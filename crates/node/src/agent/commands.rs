@@ -332,6 +332,12 @@ impl Agent {
         self.persistence.standby = Some(Box::new(Standby::new(lease, show)));
     }
 
+    /// Whether the node is one of two for its users: another one stands by, or is to.
+    #[must_use]
+    pub fn is_one_of_two(&self) -> bool {
+        self.persistence.standby.is_some()
+    }
+
     /// The lease that the node carries packets by, if by one.
     pub(crate) fn lease(&self) -> Option<Lease> {
         Some(self.persistence.standby.as_ref()?.lease())

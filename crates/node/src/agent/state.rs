@@ -21,6 +21,7 @@ use utoipa::ToSchema;
 use weft_node_config::Blueprint;
 use weft_state::{Change, Done, Durability, Kind, Store, Writer};
 
+pub(super) use self::checkpoints::Added;
 use self::checkpoints::{Checkpoints, Told};
 pub(crate) use self::compositions::Configured;
 pub(crate) use self::compositions::{configured, restore as restore_compositions};
@@ -218,7 +219,7 @@ impl Persistence {
                     let octets = record::write(entry, blueprint);
                     changes.push(Change::put(kind, &key, record::VERSION, &octets));
                     if is_new {
-                        self.keep_contexts_of(Whose::Added(id), entry.slot);
+                        self.keep_contexts_of(Added::Bearer(id), entry.slot);
                     }
                 }
                 None => {
@@ -232,9 +233,9 @@ impl Persistence {
     }
 
     /// A bearer or session has come to this slot: its contexts are kept from now on.
-    pub fn keep_contexts_of(&mut self, whose: Whose, slot: u32) {
+    pub fn keep_contexts_of(&mut self, added: Added, slot: u32) {
         if let Some(state) = &mut self.state {
-            state.checkpoints.came(whose, slot);
+            state.checkpoints.came(added, slot);
         }
     }
 

@@ -253,7 +253,7 @@ impl Offering<'_> {
     fn bearer_records(&self, put: &mut dyn FnMut(Change)) {
         for dedicated in [false, true] {
             let kind: Kind = if dedicated { DEDICATED } else { BEARERS };
-            for (id, entry) in &self.node.subscribers.bearers.entries {
+            for (id, entry) in self.node.subscribers.bearers.entries.iter() {
                 if record::is_dedicated(entry) == dedicated {
                     let octets = record::write(entry, self.node.blueprint);
                     put(Change::put(kind, &id.0.to_be_bytes(), record::VERSION, &octets));

@@ -1,5 +1,7 @@
 //! The agent's record of bearers that were added by commands.
 
+mod entries;
+
 use std::sync::Arc;
 
 use weft_dataplane::classify::Tables;
@@ -8,7 +10,9 @@ use weft_function::{Scope, TunnelEnd};
 use weft_node_config::UserKey;
 use weft_wire::gtpu::Teid;
 
+use self::entries::Entries;
 use super::entry::{BearerRole, DynamicUser, Entry, Setting};
+use super::new::{NewBearer, NewRole};
 use super::tunnels::Tunnels;
 use super::{Action, BearerId, Numbered, Selector, User};
 use crate::gtpu_peers::{Ends, Paths};
@@ -26,7 +30,7 @@ pub(crate) enum KeyConflict {
 /// All bearers that were added by commands, and the keys of all users.
 #[derive(Debug)]
 pub(crate) struct Bearers {
-    pub entries: Numbered<BearerId, Entry>,
+    pub entries: Entries,
     /// Keys that are taken, by users or bearers.
     pub taken: Tables,
     /// Selectors that are taken, by the slot of their user.
@@ -47,7 +51,7 @@ impl Bearers {
     /// A record without bearers. `taken` has the keys of the users that are there.
     pub fn new(taken: Tables) -> Bearers {
         Bearers {
-            entries: Numbered::default(),
+            entries: Entries::default(),
             taken,
             selectors: Numbered::default(),
             dedicated: Numbered::default(),
@@ -58,6 +62,12 @@ impl Bearers {
         }
     }
 
+    /// So many bearers are about to come, each with a tunnel where one of the functions has any.
+    pub fn make_room(&mut self, count: usize) {
+        self.entries.reserve(count);
+        self.tunnels.make_room(count);
+    }
+
     /// The name of a plan, which all users that are like its users share.
     pub fn plan_name(&mut self, name: &str) -> Arc<str> {
         if let Some(known) = self.plan_names.iter().find(|known| ***known == *name) {
@@ -66,6 +76,13 @@ impl Bearers {
         let name: Arc<str> = name.into();
         self.plan_names.push(name.clone());
         name
+    }
+
+    /// Lets a bearer that came by a record have the name of its plan that all others have.
+    pub fn share_plan_name(&mut self, bearer: &mut NewBearer) {
+        if let NewRole::User { like, .. } = &mut bearer.role {
+            *like = self.plan_name(like);
+        }
     }
 
     /// Bearers there are.
@@ -143,7 +160,7 @@ impl Bearers {
     /// Notes the tunnels of all bearers anew.
     pub fn note_tunnels(&mut self, trials: &Trials, paths: &mut Paths, now: u64) {
         self.tunnels.clear();
-        for (id, entry) in &self.entries {
+        for (id, entry) in self.entries.iter() {
             self.tunnels.enter(*id, entry.tunnels(trials), paths, now);
         }
     }

@@ -2,6 +2,7 @@
 //! all.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use weft_compose::Settings;
 use weft_dataplane::classify::UserRecord;
@@ -12,6 +13,7 @@ use weft_node_config::{HandoverPlan, UserKey};
 
 use super::bearers::Bearers;
 use super::entry::{BearerRole, DynamicUser, Entry, Setting};
+use super::new::{NewBearer, NewRole};
 use super::{Action, BearerCommand, BearerId, BearerSettings, Detection, User, Wrong};
 use crate::gtpu_peers::Paths;
 use crate::plan::Trials;
@@ -107,7 +109,6 @@ impl Work<'_> {
         match command {
             BearerCommand::Add { id, detection, action, settings } => {
                 self.add(*id, detection, *action, settings)?;
-                self.staged.summary.added += 1;
             }
             BearerCommand::Change { id, action, settings, end_marker } => {
                 self.change(*id, *action, settings, *end_marker)?;
@@ -128,38 +129,79 @@ impl Work<'_> {
         action: Action,
         given: &[BearerSettings],
     ) -> Result<(), Wrong> {
+        let settings = self.numbered(given)?;
+        let role = match detection {
+            Detection::User { like, nth, keys, user } => {
+                let like = self.bearers.plan_name(like);
+                NewRole::User { like, nth: *nth, keys: keys.as_slice().into(), user: *user }
+            }
+            Detection::Dedicated { of, selector } => {
+                NewRole::Dedicated { of: of.clone(), selector: *selector }
+            }
+        };
+        self.come(NewBearer { id, action, role, settings })
+    }
+
+    /// Puts a bearer into the books.
+    pub fn come(&mut self, bearer: NewBearer) -> Result<(), Wrong> {
+        let NewBearer { id, action, role, settings } = bearer;
         if self.bearers.entries.contains_key(&id) {
             return Err(Wrong::Exists);
         }
-        let entry = match detection {
-            Detection::User { like, nth, keys, user } => {
-                self.user(id, (like, *nth), keys, *user, action, given)?
+        let entry = match role {
+            NewRole::User { like, nth, keys, user } => {
+                self.user(id, (like, nth), keys, user, action, settings)?
             }
-            Detection::Dedicated { of, selector } => {
-                self.dedicated(id, of, *selector, action, given)?
+            NewRole::Dedicated { of, selector } => {
+                self.dedicated(id, of, selector, action, settings)?
             }
         };
         self.enter(id, entry);
         self.staged.undo.push(Undo::Added(id));
+        self.staged.summary.added += 1;
+        Ok(())
+    }
+
+    /// The same of all of them. They have found room, as a rule: the memory that each touches is
+    /// asked for ahead of use.
+    ///
+    /// # Errors
+    /// Which of them is wrong, from 0, and why; those before it are in the books.
+    pub fn come_all(&mut self, bearers: Vec<NewBearer>) -> Result<(), (usize, BearerId, Wrong)> {
+        /// Bearers whose memory is asked for at once.
+        const AHEAD: usize = 16;
+        self.staged.undo.reserve(bearers.len());
+        let mut left = bearers.into_iter();
+        let mut at = 0;
+        while left.len() > 0 {
+            for key in left.as_slice().iter().take(AHEAD).flat_map(NewBearer::keys) {
+                self.bearers.taken.prefetch(key);
+            }
+            for bearer in left.by_ref().take(AHEAD) {
+                let id = bearer.id;
+                self.come(bearer).map_err(|wrong| (at, id, wrong))?;
+                at += 1;
+            }
+        }
         Ok(())
     }
 
     fn user(
         &mut self,
         id: BearerId,
-        (like, nth): (&str, u32),
-        keys: &[UserKey],
+        (like, nth): (Arc<str>, u32),
+        keys: Box<[UserKey]>,
         number: Option<User>,
         action: Action,
-        given: &[BearerSettings],
+        given: Vec<Setting>,
     ) -> Result<Entry, Wrong> {
-        let template = self.users.template(like).ok_or_else(|| Wrong::NoPlan(like.to_owned()))?;
+        let template = self.users.template(&like).ok_or_else(|| Wrong::NoPlan((*like).into()))?;
         let count = template.count;
         if nth >= count {
-            return Err(Wrong::NoMember { like: like.to_owned(), nth, count });
+            return Err(Wrong::NoMember { like: (*like).into(), nth, count });
         }
         if template.has_bearers {
-            return Err(Wrong::PlanWithBearers(like.to_owned()));
+            return Err(Wrong::PlanWithBearers((*like).into()));
         }
         if keys.is_empty() {
             return Err(Wrong::NoKey);
@@ -169,29 +211,33 @@ impl Work<'_> {
             let (function, settings_of) = (*function as u16, value.clone());
             settings.push(Setting { function, settings: settings_of, nth, is_given: false });
         }
-        self.replace(&mut settings, given, |scope| scope != Scope::Group)?;
+        let is_bare = settings.is_empty();
+        self.check_given(&given, |scope| scope != Scope::Group)?;
+        match is_bare && are_distinct(&given) {
+            true => settings = given,
+            false => drop(replace(&mut settings, given)),
+        }
         record.action = action;
-        self.check_keys(keys)?;
+        self.check_keys(&keys)?;
         let slot = match number {
-            Some(user) => self.take_dynamic_user(user, id, (like, nth), keys)?,
+            Some(user) => self.take_dynamic_user(user, id, (&like, nth), &keys)?,
             None => self.users.take(record.group)?,
         };
         if number.is_some() {
             settings.retain(|one| !self.is_tunnel(one.function));
         }
-        for key in keys {
+        for key in &keys {
             // There is room: it was counted.
             let _ = self.bearers.taken.insert(key, slot);
         }
         let own = self.changes_of(slot);
         own.push(UserChange::Record(slot, record));
         own.extend(settings.iter().map(|one| UserChange::Configure(one.configure(slot))));
-        for key in keys {
+        for key in &keys {
             self.all_changes(|| UserChange::Key(*key, slot));
         }
         let user = number.map(|user| user.0 as u32);
-        let like = self.bearers.plan_name(like);
-        let place = BearerRole::Default { like, nth, keys: keys.into(), user };
+        let place = BearerRole::Default { like, nth, keys, user };
         Ok(Entry { slot, record, place, settings: settings.into() })
     }
 
@@ -238,10 +284,12 @@ impl Work<'_> {
             (Box::new(entry.clone()), matches!(entry.place, BearerRole::Default { .. }));
         let mut after = entry.clone();
         let mut settings = std::mem::take(&mut after.settings).into_vec();
-        let changed = self.replace(&mut settings, given, |scope| match is_user {
+        let given = self.numbered(given)?;
+        self.check_given(&given, |scope| match is_user {
             true => scope != Scope::Group,
             false => scope == Scope::Bearer,
         })?;
+        let changed = replace(&mut settings, given);
         let slot = after.slot;
         let user = match &after.place {
             BearerRole::Default { .. } => slot,
@@ -370,39 +418,60 @@ impl Work<'_> {
         }
     }
 
-    /// Puts given settings in the place of those for the same function; returns
-    /// which have changed.
-    pub(super) fn replace(
+    /// Settings by the numbers of their functions.
+    fn numbered(&self, given: &[BearerSettings]) -> Result<Vec<Setting>, Wrong> {
+        let numbered = given.iter().map(|one| {
+            let number = self.trials.number(&one.function);
+            let number = number.ok_or_else(|| Wrong::NoFunction(one.function.clone()))?;
+            let (function, settings, nth) = (number as u16, one.settings.clone(), one.nth);
+            Ok(Setting { function, settings, nth, is_given: true })
+        });
+        numbered.collect()
+    }
+
+    /// Whether functions take settings of those whose scope concerns them.
+    pub(super) fn check_given(
         &self,
-        settings: &mut Vec<Setting>,
-        given: &[BearerSettings],
+        given: &[Setting],
         concerns: impl Fn(Scope) -> bool,
-    ) -> Result<Vec<usize>, Wrong> {
-        let mut changed = Vec::with_capacity(given.len());
-        for BearerSettings { function: name, settings: value, nth } in given {
-            let number = self.trials.number(name).ok_or_else(|| Wrong::NoFunction(name.clone()))?;
-            let instance = self.trials.instance(number);
+    ) -> Result<(), Wrong> {
+        for Setting { function, settings, nth, .. } in given {
+            let number = usize::from(*function);
+            let (instance, name) = (self.trials.instance(number), || self.trials.name(number));
             if !concerns(instance.scope()) {
                 let scope = match instance.scope() {
                     Scope::Bearer => "bearer",
                     Scope::User => "user",
                     Scope::Group => "group",
                 };
-                return Err(Wrong::WrongScope(name.clone(), scope));
+                return Err(Wrong::WrongScope(name().to_owned(), scope));
             }
-            let checked = instance.check(value, nth.saturating_add(1));
-            checked.map_err(|error| refused(name, &error))?;
-            let (function, settings_of, nth) = (number as u16, value.clone(), *nth);
-            let setting = Setting { function, settings: settings_of, nth, is_given: true };
-            let known = settings.iter().position(|one| usize::from(one.function) == number);
-            match known {
-                Some(at) => settings[at] = setting,
-                None => settings.push(setting),
-            }
-            changed.push(known.unwrap_or(settings.len() - 1));
+            let checked = instance.check(settings, nth.saturating_add(1));
+            checked.map_err(|error| refused(name(), &error))?;
         }
-        Ok(changed)
+        Ok(())
     }
+}
+
+/// Whether each function is given settings once.
+pub(super) fn are_distinct(given: &[Setting]) -> bool {
+    let is_given_before =
+        |at: usize, function: u16| given[..at].iter().any(|before| before.function == function);
+    !given.iter().enumerate().any(|(at, one)| is_given_before(at, one.function))
+}
+
+/// Puts given settings in the place of those for the same function; returns which have changed.
+pub(super) fn replace(settings: &mut Vec<Setting>, given: Vec<Setting>) -> Vec<usize> {
+    let mut changed = Vec::with_capacity(given.len());
+    for setting in given {
+        let known = settings.iter().position(|one| one.function == setting.function);
+        match known {
+            Some(at) => settings[at] = setting,
+            None => settings.push(setting),
+        }
+        changed.push(known.unwrap_or(settings.len() - 1));
+    }
+    changed
 }
 
 /// What a function says of settings, with the path of the value.

@@ -5,31 +5,38 @@ use weft_dataplane::classify::UserRecord;
 use weft_dataplane::command::{Configure, UserChange};
 use weft_function::Scope;
 
-use super::change::Work;
-use super::entry::{BearerRole, Entry};
-use super::{Action, BearerId, BearerSettings, DefaultBearer, Selector, Wrong};
+use super::change::{Work, are_distinct, replace};
+use super::entry::{BearerRole, Entry, Setting};
+use super::{Action, BearerId, DefaultBearer, Selector, Wrong};
 
 impl Work<'_> {
     pub(super) fn dedicated(
         &mut self,
         id: BearerId,
-        of: &DefaultBearer,
+        of: DefaultBearer,
         selector: Selector,
         action: Action,
-        given: &[BearerSettings],
+        given: Vec<Setting>,
     ) -> Result<Entry, Wrong> {
         if matches!(selector, Selector::Filter(filter) if filter == Default::default()) {
             return Err(Wrong::EmptyFilter);
         }
-        let mut settings = Vec::new();
-        self.replace(&mut settings, given, |scope| scope == Scope::Bearer)?;
-        let (user, of_user) = self.user_of(of)?;
+        self.check_given(&given, |scope| scope == Scope::Bearer)?;
+        let settings = match are_distinct(&given) {
+            true => given,
+            false => {
+                let mut settings = Vec::new();
+                replace(&mut settings, given);
+                settings
+            }
+        };
+        let (user, of_user) = self.user_of(&of)?;
         if let Some(other) = self.bearers.selectors.get(&(user, selector)) {
             return Err(Wrong::SelectorTaken(*other));
         }
         let slot = self.users.take_bearer(user)?;
         self.bearers.selectors.insert((user, selector), id);
-        self.note_dedicated(of, user, |ids| ids.push(id));
+        self.note_dedicated(&of, user, |ids| ids.push(id));
         let tunnel = self.tunnel_of(user, slot);
         let record = UserRecord { action, selects: false, bearer_profile: 0, ..of_user };
         let own = self.changes_of(slot);
@@ -37,7 +44,7 @@ impl Work<'_> {
         own.extend(settings.iter().map(|one| UserChange::Configure(one.configure(slot))));
         own.extend(tunnel.map(UserChange::Configure));
         own.push(UserChange::Select { user, selector, bearer: slot });
-        let place = BearerRole::Dedicated { of: of.clone(), user, selector };
+        let place = BearerRole::Dedicated { of, user, selector };
         Ok(Entry { slot, record, place, settings: settings.into() })
     }
 

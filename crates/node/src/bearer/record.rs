@@ -17,18 +17,18 @@
 //! and functions are named, as their numbers are those of one configuration. An address is 4
 //! and 4 octets, or 6 and 16.
 
+use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use weft_function::{ContextError, Fields};
 use weft_node_config::{Blueprint, UserKey};
 use weft_wire::gtpu::Qfi;
 
 use super::change::refused;
-use super::entry::{BearerRole, Entry};
-use super::{
-    Action, BearerCommand, BearerId, BearerSettings, DefaultBearer, Detection, Selector, Settings,
-    User, Wrong,
-};
+use super::entry::{BearerRole, Entry, Setting};
+use super::new::{NewBearer, NewRole};
+use super::{Action, BearerId, DefaultBearer, Selector, Settings, User, Wrong};
 
 /// The version that is written. All up to it are read.
 pub(crate) const VERSION: u8 = 1;
@@ -106,44 +106,76 @@ pub(crate) fn is_dedicated(entry: &Entry) -> bool {
     matches!(entry.place, BearerRole::Dedicated { .. })
 }
 
-/// The command that adds the bearer of a record again. Whether its tunnels begin at the node is
-/// not [checked](super::Reader::check) here, so that any thread may read records.
-///
-/// # Errors
-/// What is wrong with the record, or why the configuration cannot have the bearer.
-pub(crate) fn read(
-    id: BearerId,
-    version: u8,
-    record: &[u8],
-    blueprint: &Blueprint,
-) -> Result<BearerCommand, Unreadable> {
-    if !(1..=VERSION).contains(&version) {
-        return Err(Unreadable(format!("a record of version {version}, of a newer release")));
-    }
-    let mut fields = Record { fields: Fields::new(record), blueprint };
-    let action = fields.fields.u8()?;
-    let action = *ACTIONS.get(usize::from(action)).ok_or(ContextError::Damaged)?;
-    let detection = match fields.fields.u8()? {
-        0 => fields.user()?,
-        1 => fields.dedicated()?,
-        _ => return Err(ContextError::Damaged.into()),
-    };
-    let count = fields.fields.u16()?;
-    let mut settings = Vec::with_capacity(count.into());
-    for _ in 0..count {
-        let (function, nth) = (fields.text()?, fields.fields.u32()?);
-        let read = settings_of(blueprint, &function, fields.str()?);
-        let read = read.map_err(|wrong| Unreadable(wrong.to_string()))?;
-        settings.push(BearerSettings { function, settings: read, nth });
-    }
-    fields.fields.end()?;
-    Ok(BearerCommand::Add { id, detection, action, settings })
+/// Reads records of one configuration. What many of them have in common is there once: names of
+/// plans, and settings of the same text.
+pub(crate) struct Reading<'a> {
+    blueprint: &'a Blueprint,
+    plans: Vec<Arc<str>>,
+    /// Settings that were read of late, by a hash of function and text.
+    known: Box<[Option<(u16, Settings)>]>,
 }
 
-fn settings_of(blueprint: &Blueprint, function: &str, text: &str) -> Result<Settings, Wrong> {
-    let plan = blueprint.functions.iter().find(|plan| plan.name == function);
-    let plan = plan.ok_or_else(|| Wrong::NoFunction(function.to_owned()))?;
-    plan.kind.settings_of_text(text).map_err(|error| refused(function, &error))
+/// Settings that a [`Reading`] knows at most.
+const KNOWN: usize = 256;
+
+impl<'a> Reading<'a> {
+    /// One that has read nothing.
+    pub fn new(blueprint: &'a Blueprint) -> Reading<'a> {
+        Reading { blueprint, plans: Vec::new(), known: vec![None; KNOWN].into() }
+    }
+
+    /// The bearer of a record. Whether its tunnels begin at the node is not
+    /// [checked](super::Reader::check) here, so that any thread may read records.
+    ///
+    /// # Errors
+    /// What is wrong with the record, or why the configuration cannot have the bearer.
+    pub fn read(
+        &mut self,
+        id: BearerId,
+        version: u8,
+        record: &[u8],
+    ) -> Result<NewBearer, Unreadable> {
+        if !(1..=VERSION).contains(&version) {
+            return Err(Unreadable(format!("a record of version {version}, of a newer release")));
+        }
+        let mut fields = Record { fields: Fields::new(record), blueprint: self.blueprint };
+        let action = fields.fields.u8()?;
+        let action = *ACTIONS.get(usize::from(action)).ok_or(ContextError::Damaged)?;
+        let role = match fields.fields.u8()? {
+            0 => fields.user(&mut self.plans)?,
+            1 => fields.dedicated()?,
+            _ => return Err(ContextError::Damaged.into()),
+        };
+        let count = fields.fields.u16()?;
+        // What is there for as many, where the count is true.
+        let mut settings = Vec::with_capacity(usize::from(count).min(record.len() / 8));
+        for _ in 0..count {
+            let (name, nth) = (fields.str()?, fields.fields.u32()?);
+            let (function, read) = self.settings(name, fields.str()?)?;
+            settings.push(Setting { function, settings: read, nth, is_given: true });
+        }
+        fields.fields.end()?;
+        Ok(NewBearer { id, action, role, settings })
+    }
+
+    fn settings(&mut self, name: &str, text: &str) -> Result<(u16, Settings), Unreadable> {
+        let number = self.blueprint.functions.iter().position(|plan| plan.name == name);
+        let unknown = || Unreadable(Wrong::NoFunction(name.to_owned()).to_string());
+        let number = number.ok_or_else(unknown)?;
+        let function = number as u16;
+        let hash = foldhash::fast::FixedState::default().hash_one((function, text));
+        let place = &mut self.known[hash as usize % KNOWN];
+        if let Some((of, settings)) = place
+            && *of == function
+            && *settings.text() == *text
+        {
+            return Ok((function, settings.clone()));
+        }
+        let read = self.blueprint.functions[number].kind.settings_of_text(text);
+        let read = read.map_err(|error| Unreadable(refused(name, &error).to_string()))?;
+        *place = Some((function, read.clone()));
+        Ok((function, read))
+    }
 }
 
 fn put(octets: &[u8], out: &mut Vec<u8>) {
@@ -228,38 +260,50 @@ struct Record<'a> {
 }
 
 impl Record<'_> {
-    fn user(&mut self) -> Result<Detection, Unreadable> {
-        let (like, nth) = (self.text()?, self.fields.u32()?);
+    fn user(&mut self, plans: &mut Vec<Arc<str>>) -> Result<NewRole, Unreadable> {
+        let name = self.str()?;
+        let like = match plans.iter().find(|known| ***known == *name) {
+            Some(known) => known.clone(),
+            None => {
+                let name: Arc<str> = name.into();
+                plans.push(name.clone());
+                name
+            }
+        };
+        let nth = self.fields.u32()?;
         let user = match self.fields.u8()? {
             0 => None,
             _ => Some(User(self.fields.u64()?)),
         };
         let count = self.fields.u8()?;
-        let keys = (0..count).map(|_| self.key()).collect::<Result<_, _>>()?;
-        Ok(Detection::User { like, nth, keys, user })
+        let mut keys = Vec::with_capacity(count.into());
+        for _ in 0..count {
+            keys.push(self.key()?);
+        }
+        Ok(NewRole::User { like, nth, keys: keys.into(), user })
     }
 
-    fn dedicated(&mut self) -> Result<Detection, Unreadable> {
+    fn dedicated(&mut self) -> Result<NewRole, Unreadable> {
         let of = match self.fields.u8()? {
             0 => DefaultBearer::Added(BearerId(self.fields.u64()?)),
-            _ => DefaultBearer::Configured(self.text()?.into()),
+            _ => DefaultBearer::Configured(self.str()?.into()),
         };
         let selector = match self.fields.u8()? {
             0 => Selector::Qfi(Qfi::new(self.fields.u8()?).ok_or(ContextError::Damaged)?),
             _ => Selector::Filter(serde_json::from_value(self.json()?)?),
         };
-        Ok(Detection::Dedicated { of, selector })
+        Ok(NewRole::Dedicated { of, selector })
     }
 
     fn key(&mut self) -> Result<UserKey, Unreadable> {
-        let (kind, name) = (self.fields.u8()?, self.text()?);
+        let (kind, name, blueprint) = (self.fields.u8()?, self.str()?, self.blueprint);
         let network = || {
-            let known = self.blueprint.networks.iter().position(|known| *known == name);
+            let known = blueprint.networks.iter().position(|known| *known == name);
             let unknown = || Unreadable(format!("no port is in the network `{name}`"));
             known.map(|number| number as u32).ok_or_else(unknown)
         };
         let port = || {
-            let known = self.blueprint.ports.iter().position(|port| port.name == name);
+            let known = blueprint.ports.iter().position(|port| port.name == name);
             known.ok_or_else(|| Unreadable(format!("there is no port `{name}`")))
         };
         Ok(match kind {
@@ -299,10 +343,6 @@ impl Record<'_> {
         }
     }
 
-    fn text(&mut self) -> Result<String, ContextError> {
-        self.str().map(str::to_owned)
-    }
-
     fn json(&mut self) -> Result<serde_json::Value, Unreadable> {
         Ok(serde_json::from_slice(self.octets()?)?)
     }
@@ -316,5 +356,95 @@ impl<'a> Record<'a> {
     fn octets(&mut self) -> Result<&'a [u8], ContextError> {
         let length = self.fields.u16()?;
         self.fields.take(length.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use weft_dataplane::classify::UserRecord;
+    use weft_functions::KINDS;
+
+    use super::*;
+
+    fn blueprint() -> Blueprint {
+        let text = "
+apiVersion: weft/v1
+kind: Node
+metadata: {name: records}
+ports:
+  access: {device: 'ring:access', direction: uplink}
+  core: {device: 'ring:core', direction: downlink}
+functions:
+  one: {function: gtpu-encapsulate}
+  two: {function: gtpu-encapsulate}
+users: [{name: ue, match: {ipv4: 10.0.0.1}}]
+rules: |
+  from access -> core
+  from core -> one
+  from one -> two
+  from two -> access
+";
+        weft_node_config::read(text, "records.yaml", KINDS)
+            .unwrap_or_else(|wrong| panic!("{wrong}"))
+    }
+
+    fn text(teid: u32) -> String {
+        format!(r#"{{"tunnel":{{"local":"10.9.0.2","peer":"10.9.0.1","teid":{teid}}}}}"#)
+    }
+
+    fn entry(like: &str, nth: u32, settings: Vec<Setting>) -> Entry {
+        let keys = [UserKey::Teid { network: 0, first: 1 + nth }].into();
+        let place = BearerRole::Default { like: like.into(), nth, keys, user: None };
+        let record = UserRecord { action: Action::Buffer, ..UserRecord::VACANT };
+        Entry { slot: 0, record, place, settings: settings.into() }
+    }
+
+    proptest! {
+        /// More texts than are known at once, and the same ones for two functions.
+        #[test]
+        fn each_is_read_as_if_it_were_the_only_one(
+            all in prop::collection::vec((0_u16..2, 1_u32..1000, 0_u32..9), 1..600),
+        ) {
+            let blueprint = blueprint();
+            let mut reading = Reading::new(&blueprint);
+            for (number, (function, teid, nth)) in all.into_iter().enumerate() {
+                let text = text(teid);
+                let kind = blueprint.functions[usize::from(function)].kind;
+                let settings = kind.settings_of_text(&text).unwrap();
+                let setting = Setting { function, settings, nth, is_given: true };
+                let written = write(&entry("ue", nth, vec![setting]), &blueprint);
+                let bearer = reading.read(BearerId(number as u64), VERSION, &written).unwrap();
+                prop_assert_eq!(bearer.id, BearerId(number as u64));
+                prop_assert_eq!(bearer.action, Action::Buffer);
+                prop_assert_eq!(bearer.keys(), [UserKey::Teid { network: 0, first: 1 + nth }]);
+                let NewRole::User { like, nth, .. } = &bearer.role else { panic!("a user") };
+                prop_assert_eq!(&*bearer.settings[0].settings.text(), &*text);
+                let again = write(&entry(like, *nth, bearer.settings), &blueprint);
+                prop_assert_eq!(again, written);
+            }
+        }
+    }
+
+    #[test]
+    fn octets_that_are_no_record_are_refused() {
+        let blueprint = blueprint();
+        let kind = blueprint.functions[0].kind;
+        let text = text(7);
+        let settings = kind.settings_of_text(&text).unwrap();
+        let setting = Setting { function: 0, settings, nth: 0, is_given: true };
+        let written = write(&entry("ue", 0, vec![setting]), &blueprint);
+        let mut reading = Reading::new(&blueprint);
+        assert!(reading.read(BearerId(1), VERSION, &written).is_ok());
+        for length in 0..written.len() {
+            assert!(reading.read(BearerId(1), VERSION, &written[..length]).is_err(), "{length}");
+        }
+        let refused = reading.read(BearerId(1), VERSION + 1, &written).unwrap_err().to_string();
+        assert_eq!(refused, format!("a record of version {}, of a newer release", VERSION + 1));
+        // As many settings as there can be no octets for.
+        let mut more = written.clone();
+        let count = more.len() - text.len() - 2 - 4 - 5 - 2;
+        more[count..count + 2].copy_from_slice(&u16::MAX.to_le_bytes());
+        assert!(reading.read(BearerId(1), VERSION, &more).is_err());
     }
 }

@@ -1,6 +1,8 @@
 //! Which bearer or session sends into which tunnel: for Error Indications, and for the paths
 //! that are watched.
 
+use std::collections::hash_map::Entry::{Occupied, Vacant};
+
 use weft_function::TunnelEnd;
 
 use super::Numbered;
@@ -32,6 +34,11 @@ impl<I: Copy + PartialEq> Tunnels<I> {
         self.first.get(&key).into_iter().chain(more).copied().collect()
     }
 
+    /// So many tunnels are about to come.
+    pub fn make_room(&mut self, count: usize) {
+        self.first.reserve(count);
+    }
+
     /// Notes the tunnels of a bearer or session, and the paths that they are on.
     pub fn enter(
         &mut self,
@@ -42,9 +49,9 @@ impl<I: Copy + PartialEq> Tunnels<I> {
     ) {
         for end in ends {
             let key = (paths.enter((end.local, end.peer), now), end.teid.0);
-            match self.first.get(&key) {
-                None => drop(self.first.insert(key, id)),
-                Some(_) => self.more.entry(key).or_default().push(id),
+            match self.first.entry(key) {
+                Vacant(first) => drop(first.insert(id)),
+                Occupied(_) => self.more.entry(key).or_default().push(id),
             }
         }
     }

@@ -14,6 +14,7 @@ pub use self::form::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch}
 use super::bearers::Bearers;
 use super::change::refused;
 use super::entry::BearerRole;
+use super::new::NewBearer;
 use super::{BearerCommand, BearerId, BearerSettings, Detection, Selector, Settings, User, Wrong};
 use crate::plan::Trials;
 
@@ -40,15 +41,14 @@ impl Reader<'_> {
         Ok(settings)
     }
 
-    /// Whether tunnels of a command that a record says begin at the node.
+    /// Whether tunnels of a bearer that a record says begin at the node.
     ///
     /// # Errors
     /// [`Wrong`].
-    pub fn check(&self, command: &BearerCommand) -> Result<(), Wrong> {
-        let BearerCommand::Add { settings, .. } = command else { return Ok(()) };
-        settings.iter().try_for_each(|one| match self.trials.number(&one.function) {
-            Some(number) => self.check_tunnels(&one.function, number, &one.settings),
-            None => Err(Wrong::NoFunction(one.function.clone())),
+    pub fn check(&self, bearer: &NewBearer) -> Result<(), Wrong> {
+        bearer.settings.iter().try_for_each(|one| {
+            let number = usize::from(one.function);
+            self.check_tunnels(self.trials.name(number), number, &one.settings)
         })
     }
 

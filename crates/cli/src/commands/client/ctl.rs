@@ -116,6 +116,9 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     if !applied.warnings.is_empty() {
         log::say(&lines(&applied.warnings));
     }
+    if let Some(elsewhere) = &applied.elsewhere {
+        log::say(elsewhere);
+    }
     let settled = if applied.settled { "" } else { "; the workers are still at it" };
     output::line(&format!(
         "applied: functions kept {}, new {}; users before {}, now {}{settled}",

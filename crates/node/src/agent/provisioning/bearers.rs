@@ -7,7 +7,7 @@ use weft_node_config::OnErrorIndication;
 use super::Provisioning;
 use crate::bearer::{
     Action, BearerCommand, BearerError, BearerSettings, BearersChanged, Detection, MOST_WAITING,
-    Members, Reader, Staged, Steered, User, Work, WrittenCommand, Wrong,
+    Members, NewBearer, Reader, Staged, Steered, User, Work, WrittenCommand, Wrong,
 };
 use crate::mobility::{Mobility, Standing};
 
@@ -54,6 +54,19 @@ impl Provisioning<'_> {
                 work.roll_back();
                 return Err(BearerError { number: at + 1, id: command.id(), wrong });
             }
+        }
+        Ok(work.staged)
+    }
+
+    /// Works bearers that records say into the books, as [`stage`](Self::stage) does commands.
+    ///
+    /// # Errors
+    /// [`BearerError`] for the first that is wrong; then nothing has changed.
+    pub fn stage_new(&mut self, bearers: Vec<NewBearer>) -> Result<Staged, BearerError> {
+        let mut work = self.work(&[], Staged::for_workers(self.workers.count()));
+        if let Err((at, id, wrong)) = work.come_all(bearers) {
+            work.roll_back();
+            return Err(BearerError { number: at + 1, id, wrong });
         }
         Ok(work.staged)
     }

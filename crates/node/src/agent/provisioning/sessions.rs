@@ -10,12 +10,12 @@ use weft_functions::session::usage::Question;
 use weft_node_config::UserKey;
 
 use super::Provisioning;
+use crate::agent::state::Added;
 use crate::bearer::session::{
     Query, SessionCommand, SessionEntry, SessionError, SessionFunctions, SessionId,
     SessionsChanged, StagedSessions, has_timers,
 };
 use crate::bearer::{MOST_WAITING, key_text};
-use crate::subscribers::Whose;
 
 impl Provisioning<'_> {
     /// Changes sessions, each command whole or not at all.
@@ -100,7 +100,7 @@ impl Provisioning<'_> {
             staged.changes.iter_mut().for_each(|list| list.push(UserChange::Key(*key, slot)));
         }
         self.enter_session(id, entry);
-        self.persistence.keep_contexts_of(Whose::Session(id), slot);
+        self.persistence.keep_contexts_of(Added::Session(id), slot);
         Ok(())
     }
 

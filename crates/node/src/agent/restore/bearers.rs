@@ -11,7 +11,8 @@ use weft_state::Records;
 use super::Restoration;
 use crate::agent::provisioning::Provisioning;
 use crate::agent::state::{BEARERS, DEDICATED};
-use crate::bearer::{BearerCommand, BearerError, BearerId, record};
+use crate::bearer::record::Reading;
+use crate::bearer::{BearerCommand, BearerError, BearerId, NewBearer};
 use crate::error::BuildError;
 use crate::subscribers::Changes;
 
@@ -22,11 +23,15 @@ const READ_AHEAD: usize = 64;
 /// So many times as many wait for the workers.
 const AHEAD: usize = 4;
 
-/// Commands that add bearers, or why there are none.
-type Read = Result<Vec<BearerCommand>, BuildError>;
+/// Bearers that are to come, or why there are none.
+type Read = Result<Vec<NewBearer>, BuildError>;
 
 /// Bearers that a thread reads from their records, default bearers first.
-pub(crate) struct ReadBearers(Receiver<Read>);
+pub(crate) struct ReadBearers {
+    read: Receiver<Read>,
+    /// There are no more than these.
+    most: usize,
+}
 
 impl ReadBearers {
     /// Begins to read those of `records` that a node of this configuration is to have.
@@ -47,7 +52,7 @@ impl ReadBearers {
         };
         let thread = thread::Builder::new().name("restore".to_owned());
         thread.spawn_scoped(scope, read).map_err(BuildError::NoThread)?;
-        Ok(ReadBearers(told))
+        Ok(ReadBearers { read: told, most: records.most() })
     }
 }
 
@@ -56,14 +61,15 @@ fn read_all(
     blueprint: &Blueprint,
     tell: &SyncSender<Read>,
 ) -> Result<(), BuildError> {
+    let mut reading = Reading::new(blueprint);
     for kind in [BEARERS, DEDICATED] {
         let mut some = Vec::with_capacity(AT_ONCE);
         let mut refused = None;
         let read = records.each_of(kind, &mut |key, version, octets| {
             let number = key.try_into().map_err(|_| "a bearer without a number")?;
             let id = BearerId(u64::from_be_bytes(number));
-            match record::read(id, version, octets, blueprint) {
-                Ok(command) => some.push(command),
+            match reading.read(id, version, octets) {
+                Ok(bearer) => some.push(bearer),
                 Err(wrong) => {
                     refused = Some(BuildError::Kept { id, reason: wrong.to_string() });
                     return Err(String::new());
@@ -113,34 +119,45 @@ impl Restoration<'_> {
             let thread = thread::Builder::new().name("restore-workers".to_owned());
             thread.spawn_scoped(scope, begin).map_err(BuildError::NoThread)?;
             let mut count = 0;
-            for commands in read.0 {
-                let commands = commands?;
-                count += commands.len() as u64;
+            let limits = &node.blueprint.limits;
+            let room = limits.users.saturating_add(limits.bearers) as usize;
+            node.subscribers.bearers.make_room(read.most.min(room));
+            for bearers in read.read {
+                let bearers = bearers?;
+                count += bearers.len() as u64;
                 // The thread ends behind this one.
-                let _ = give.send(stage(node, &commands)?);
+                let _ = give.send(stage(node, bearers)?);
             }
             Ok(count)
         })
     }
 
-    /// Gives bearers to the workers, which stand still.
-    pub(super) fn take_again(&mut self, commands: &[BearerCommand]) -> Result<(), BuildError> {
-        begin_with(self.workers, stage(&mut self.node, commands)?);
+    /// Takes bearers away and adds others, for workers that stand still.
+    pub(super) fn take_again(
+        &mut self,
+        go: &[BearerCommand],
+        mut come: Vec<NewBearer>,
+    ) -> Result<(), BuildError> {
+        let bearers = &mut self.node.subscribers.bearers;
+        come.iter_mut().for_each(|bearer| bearers.share_plan_name(bearer));
+        begin_with(self.workers, self.node.stage(go, &[]).map_err(kept)?.changes);
+        begin_with(self.workers, stage(&mut self.node, come)?);
         Ok(())
     }
 }
 
 /// Puts bearers into the books; what workers are to be given.
-fn stage(node: &mut Provisioning<'_>, commands: &[BearerCommand]) -> Result<Changes, BuildError> {
+fn stage(node: &mut Provisioning<'_>, bearers: Vec<NewBearer>) -> Result<Changes, BuildError> {
     let reader = node.reader();
-    for command in commands {
-        let kept = |reason| BuildError::Kept { id: command.id(), reason };
-        reader.check(command).map_err(|wrong| kept(wrong.to_string()))?;
+    for bearer in &bearers {
+        let kept = |reason| BuildError::Kept { id: bearer.id, reason };
+        reader.check(bearer).map_err(|wrong| kept(wrong.to_string()))?;
     }
-    let staged = node.stage(commands, &[]).map_err(|BearerError { id, wrong, .. }| {
-        BuildError::Kept { id, reason: wrong.to_string() }
-    })?;
-    Ok(staged.changes)
+    Ok(node.stage_new(bearers).map_err(kept)?.changes)
+}
+
+fn kept(BearerError { id, wrong, .. }: BearerError) -> BuildError {
+    BuildError::Kept { id, reason: wrong.to_string() }
 }
 
 fn begin_with(workers: &mut [Worker], changes: Changes) {

@@ -12,8 +12,9 @@ use weft_state::{Change, Records, StateError, Store};
 use super::contexts::{Contexts, Record, Wanted};
 use super::{Restoration, UNREAD, tell_lost};
 use crate::agent::state::{BEARERS, COMPOSITIONS, CONTEXTS, DEDICATED, NOTES, SESSIONS};
+use crate::bearer::record::{self as bearer_record, Reading, Unreadable};
 use crate::bearer::session::{Kept, KeptSession, SessionError, SessionId, StagedSessions};
-use crate::bearer::{BearerCommand, BearerId, Detection, record as bearer_record};
+use crate::bearer::{BearerCommand, BearerId, NewBearer};
 use crate::error::BuildError;
 use crate::subscribers::Whose;
 
@@ -154,22 +155,17 @@ impl Restoration<'_> {
         for (id, slot) in slots.collect::<Vec<_>>() {
             self.leave_contexts((&Whose::Added(id), slot), come.contains_key(&id), contexts);
         }
-        let mut commands: Vec<_> =
+        let gone: Vec<_> =
             go.into_iter().flatten().map(|id| BearerCommand::Remove { id }).collect();
-        let mut dedicated = Vec::new();
+        let (mut reading, mut new) = (Reading::new(blueprint), Vec::with_capacity(come.len()));
         for (id, (version, octets)) in come {
-            let command = bearer_record::read(id, version, &octets, blueprint);
-            let command =
-                command.map_err(|wrong| BuildError::Kept { id, reason: wrong.to_string() })?;
-            match &command {
-                BearerCommand::Add { detection: Detection::Dedicated { .. }, .. } => {
-                    dedicated.push(command);
-                }
-                _ => commands.push(command),
-            }
+            let bearer = reading.read(id, version, &octets);
+            let unread = |wrong: Unreadable| BuildError::Kept { id, reason: wrong.to_string() };
+            new.push(bearer.map_err(unread)?);
         }
-        commands.extend(dedicated);
-        self.take_again(&commands)
+        // Default bearers first, each kind in order.
+        new.sort_by_key(NewBearer::is_dedicated);
+        self.take_again(&gone, new)
     }
 
     /// Ends sessions that go or change; those that come, or come back changed.

@@ -20,7 +20,8 @@ pub(crate) use self::round::Told;
 use self::round::{AT_ONCE, Round};
 use super::{CONTEXTS, names};
 use crate::agent::contexts::FunctionContexts;
-use crate::bearer::Subscribers;
+use crate::bearer::session::SessionId;
+use crate::bearer::{BearerId, Subscribers};
 use crate::migration::contexts::PIECE;
 use crate::subscribers::Whose;
 
@@ -41,7 +42,7 @@ pub(crate) struct Checkpoints {
     rate: u32,
     /// Bearers and sessions that commands have added, in turn, with their slots; some may have
     /// gone.
-    added: Vec<(Whose, u32)>,
+    added: Vec<(Added, u32)>,
     /// Position in turn: users and groups of the configuration, then these.
     next: usize,
     /// When it was looked at last, and how many are due.
@@ -57,6 +58,22 @@ pub(crate) struct Checkpoints {
     began: [u64; 2],
     /// All contexts are looked at as fast as that goes.
     round: Option<Round>,
+}
+
+/// A bearer or session that commands have added: of a million of them no more is noted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Added {
+    Bearer(BearerId),
+    Session(SessionId),
+}
+
+impl From<Added> for Whose {
+    fn from(added: Added) -> Whose {
+        match added {
+            Added::Bearer(id) => Whose::Added(id),
+            Added::Session(id) => Whose::Session(id),
+        }
+    }
 }
 
 /// Contexts of one function at one worker.
@@ -122,14 +139,14 @@ impl Checkpoints {
     }
 
     /// A bearer or session came to this slot.
-    pub fn came(&mut self, whose: Whose, slot: u32) {
+    pub fn came(&mut self, added: Added, slot: u32) {
         // What was written for the slot was another's.
         for written in self.written.values_mut() {
             if let Some(hash) = written.get_mut(slot as usize) {
                 *hash = 0;
             }
         }
-        self.added.push((whose, slot));
+        self.added.push((added, slot));
     }
 
     /// A bearer or session went, and its contexts with it.
@@ -224,17 +241,17 @@ impl Checkpoints {
             if at < configured {
                 subjects.extend(subscribers.users.subject(at));
             } else {
-                let Some((whose, slot)) = self.added.get(at - configured) else {
+                let Some((added, slot)) = self.added.get(at - configured).copied() else {
                     // All of them were looked at: the next round begins.
                     self.next = 0;
                     self.began = [now, self.began[0]];
                     return (subjects, true);
                 };
-                let Some(has) = scopes_of(subscribers, whose, *slot) else {
+                let Some(has) = scopes_of(subscribers, added, slot) else {
                     self.added.swap_remove(at - configured);
                     continue;
                 };
-                subjects.push((whose.clone(), *slot, has));
+                subjects.push((added.into(), slot, has));
             }
             self.next += 1;
         }
@@ -332,19 +349,18 @@ fn hash_of(octets: &[u8]) -> u32 {
 }
 
 /// Which scopes of contexts a bearer or session has; none if it is not at that slot any more.
-fn scopes_of(subscribers: &Subscribers, whose: &Whose, slot: u32) -> Option<[bool; 3]> {
-    match whose {
-        Whose::Added(id) => {
-            let entry = subscribers.bearers.entries.get(id);
+fn scopes_of(subscribers: &Subscribers, added: Added, slot: u32) -> Option<[bool; 3]> {
+    match added {
+        Added::Bearer(id) => {
+            let entry = subscribers.bearers.entries.get(&id);
             let entry = entry.filter(|entry| entry.slot == slot)?;
             let scopes = [Scope::Bearer, Scope::User, Scope::Group];
             Some(scopes.map(|scope| entry.has_context(scope)))
         }
-        Whose::Session(id) => {
-            let entry = subscribers.sessions.entries.get(id);
+        Added::Session(id) => {
+            let entry = subscribers.sessions.entries.get(&id);
             entry.filter(|entry| entry.slot == slot).map(|_| [true, true, false])
         }
-        Whose::User(_) | Whose::Dedicated { .. } | Whose::Group(_) => None,
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use weft_node_config::Blueprint;
 use weft_state::{Change, Done, Owner, Role, Store};
 
-use super::{Keeping, Persistence, Restored, State, life, names};
+use super::{Added, Keeping, Persistence, Restored, State, life, names};
 use crate::bearer::Subscribers;
 use crate::error::BuildError;
 use crate::subscribers::Whose;
@@ -110,9 +110,9 @@ impl Persistence {
         let count = subscribers.bearers.entries.len() + subscribers.sessions.entries.len();
         state.checkpoints.make_room(count);
         let bearers = subscribers.bearers.entries.iter();
-        bearers.for_each(|(id, entry)| state.checkpoints.came(Whose::Added(*id), entry.slot));
+        bearers.for_each(|(id, entry)| state.checkpoints.came(Added::Bearer(*id), entry.slot));
         let sessions = subscribers.sessions.entries.iter();
-        sessions.for_each(|(id, entry)| state.checkpoints.came(Whose::Session(*id), entry.slot));
+        sessions.for_each(|(id, entry)| state.checkpoints.came(Added::Session(*id), entry.slot));
         Ok(self.state.insert(state))
     }
 
