@@ -11,12 +11,10 @@ mod ending;
 mod idle;
 mod leaving;
 mod moving;
+mod offloaded;
 mod overload;
-mod recall;
-mod relocate;
 mod serving;
 mod state;
-mod take_back;
 mod transfer;
 mod upgrade;
 

@@ -7,13 +7,13 @@ use weft_compose::{PANIC, Positions};
 use weft_dpdk::{Batch, Packet};
 use weft_function::{Metadata, PacketMetadata, StepValue};
 
-use super::Worker;
 use crate::counters::{DropReason, WorkerCounters};
 use crate::forward::Function;
 use crate::offload::{
     Back, CreditReservations, FunctionDrop, InFlightEntry, Links, Past, ResumePoint, reason_of,
 };
 use crate::parse::{Parsed, is_sound, parse};
+use crate::worker::Worker;
 
 /// How long a worker that stops waits for what is away.
 const LAST_WAIT: Duration = Duration::from_millis(200);

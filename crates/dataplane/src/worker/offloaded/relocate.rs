@@ -5,10 +5,10 @@ use arrayvec::ArrayVec;
 use weft_compose::Positions;
 use weft_dpdk::Batch;
 
-use super::{BURST, BurstState, Worker};
 use crate::command::{Arrival, Report};
 use crate::counters::DropReason;
 use crate::offload::{CreditReservations, Lifted, Placeholder, Policy, RemoteQueue, ResumePoint};
+use crate::worker::{BURST, BurstState, Worker};
 
 /// Packets of a worker that wait for a function that moves, at most.
 const WAITING: usize = 4096;

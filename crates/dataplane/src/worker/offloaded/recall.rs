@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use weft_function::EmissionKind;
 
-use super::apply_commands::CHANGES_AT_ONCE;
-use super::{BurstState, Worker};
 use crate::command::{Command, UserChange};
 use crate::counters::DropReason;
 use crate::offload::stage::{DeployedFunction, Deployment, Order, Parcel, StageQueue};
 use crate::offload::{CreditReservations, Placeholder};
+use crate::worker::apply_commands::CHANGES_AT_ONCE;
+use crate::worker::{BurstState, Worker};
 
 /// How long a worker that stops waits for what is away.
 const LAST_WAIT: Duration = Duration::from_secs(2);
