@@ -1,22 +1,24 @@
 //! The agent's record of bearers that were added by commands.
 
-mod entries;
-
 use std::sync::Arc;
 
+use indexmap::IndexMap;
 use weft_dataplane::classify::Tables;
 use weft_dataplane::command::{Configure, UserChange};
 use weft_function::{Scope, TunnelEnd};
 use weft_node_config::UserKey;
 use weft_wire::gtpu::Teid;
 
-use self::entries::Entries;
 use super::entry::{BearerRole, DynamicUser, Entry, Setting};
 use super::new::{NewBearer, NewRole};
 use super::tunnels::Tunnels;
 use super::{Action, BearerId, Numbered, Selector, User};
 use crate::gtpu_peers::{Ends, Paths};
 use crate::plan::Trials;
+
+/// Bearers by their numbers. They lie side by side, in no particular order: a table of numbers is
+/// half empty, and must not be that of what is so much longer.
+pub(crate) type Entries = IndexMap<BearerId, Entry, foldhash::fast::RandomState>;
 
 /// Why users of the configuration cannot have their keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -321,7 +321,7 @@ impl Work<'_> {
         {
             return Err(Wrong::HasDedicated(dedicated.len()));
         }
-        let Some(entry) = self.bearers.entries.remove(&id) else { return Err(Wrong::Unknown) };
+        let Some(entry) = self.bearers.entries.swap_remove(&id) else { return Err(Wrong::Unknown) };
         match &entry.place {
             BearerRole::Default { keys, .. } => {
                 for key in keys {
@@ -368,7 +368,7 @@ impl Work<'_> {
         while let Some(undo) = self.staged.undo.pop() {
             match undo {
                 Undo::Added(id) => {
-                    if let Some(entry) = self.bearers.entries.remove(&id) {
+                    if let Some(entry) = self.bearers.entries.swap_remove(&id) {
                         self.take_out(id, &entry);
                     }
                 }
