@@ -122,6 +122,10 @@ impl Worker {
             let Inlet { port, queue: device, .. } = &mut self.inlets[inlet];
             let packets = &mut self.state.burst.packets;
             let count = device.receive(packets, BURST);
+            if count == 0 {
+                is_empty = true;
+                break;
+            }
             let direction = self.classifier.direction_at(*port);
             self.counters.bursts.note(count);
             let bytes = packets.iter().map(|packet| packet.len() as u64).sum();
