@@ -40,6 +40,7 @@ const ADVICE = {
   pool_exhausted: "Raise memory.packets, or find what keeps packets: idle bearers, gates, functions elsewhere.",
   local_full: RATE, neighbour_full: RATE, neighbour_request_rate: RATE, neighbour_answer_rate: RATE, ping_rate: RATE,
   echo_request_rate: RATE, echo_response_rate: RATE, gtpu_message_rate: RATE, local_source_rate: RATE,
+  overload: "More comes than the workers carry within limits.delay: give the node more workers, or look for a user who floods.",
   backpressure: "A function elsewhere is slower than the traffic: give it a core, or move it back (Moves).",
   function_down: FUNCTION, hold_full: FUNCTION, function_lost: FUNCTION, function_too_long: "Raise the size of the function's ring buffers.",
   function_full: FUNCTION, function_malformed: "The function's process returned what is no packet: see its log and its author.",
