@@ -34,10 +34,11 @@ pub(crate) struct DelayBound {
 /// What is known of one receive queue.
 #[derive(Debug, Default)]
 struct Standing {
-    /// When it was last empty.
-    since: u64,
-    /// Packets that were carried from it since then.
+    /// When it was last empty, as far as it was looked at.
+    empty_at: Option<u64>,
+    /// Packets that were carried from it, and since when: newer ones count for more.
     carried: u64,
+    since: u64,
     /// What was taken from it and waits, while it is overloaded.
     waiting: Option<Box<FairQueue>>,
 }
@@ -59,7 +60,15 @@ impl DelayBound {
 impl Standing {
     /// The queue is empty at `now`.
     fn is_empty_at(&mut self, now: u64) {
-        (self.since, self.carried) = (now, 0);
+        (self.empty_at, self.since, self.carried) = (Some(now), now, 0);
+    }
+
+    /// For how long the queue has not been empty. It was when it is first looked at.
+    fn stands_for(&mut self, now: u64) -> u64 {
+        if self.empty_at.is_none() {
+            self.is_empty_at(now);
+        }
+        now.saturating_sub(self.empty_at.unwrap_or(now))
     }
 
     /// Packets that are carried within `target`, at the rate of the last while.
@@ -103,10 +112,9 @@ impl Worker {
             standing.is_empty_at(now);
             return count > 0;
         }
+        let stands_for = standing.stands_for(now);
         standing.note_carried(count, now);
-        if now.saturating_sub(standing.since) > INTERVAL * target
-            && standing.room(target, now) < LONGEST
-        {
+        if stands_for > INTERVAL * target && standing.room(target, now) < LONGEST {
             standing.waiting = Some(Box::new(FairQueue::new(tsc::now())));
         }
         true

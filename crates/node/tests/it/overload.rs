@@ -80,12 +80,28 @@ fn packets_wait_no_longer_than_they_may_and_a_user_who_floods_loses_first() {
 #[test]
 fn a_burst_that_a_queue_holds_loses_nothing() {
     let mut rig = rig("{delay: 2000}");
+    rig.time.fetch_add(1000 * MILLISECOND, Ordering::Relaxed);
     for _ in 0..4 {
         let came = carry(&mut rig, 1, &[(FLOODER, 900)]).count[1];
         let rest = carry(&mut rig, 40, &[]).count[1];
         assert_eq!(came + rest, 900);
     }
     assert_eq!(rig.drops("overload"), 0);
+}
+
+#[test]
+fn a_fast_worker_is_held_to_the_bound_as_well() {
+    let mut rig = rig("{delay: 900}");
+    let burst = vec![udp([10, 0, 0, 1], [198, 51, 100, 1], b"fast"); 32];
+    for _ in 0..2000 {
+        // A million packets per second: the queue's 1024 are more than 900 µs.
+        rig.time.fetch_add(30_000, Ordering::Relaxed);
+        rig.offer(0, &burst);
+        rig.offer(0, &burst);
+        rig.node.step();
+        rig.receive(1);
+    }
+    assert!(rig.drops("overload") > 10_000, "{}", rig.drops("overload"));
 }
 
 #[test]

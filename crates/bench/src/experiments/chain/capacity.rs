@@ -30,7 +30,9 @@ pub fn of_chain(
     let length = length.min(LOOK);
     if !setup.composition.is_elsewhere() {
         let capture = rig.capture(Content::of(USERS, 64))?;
-        return Ok(rig.cost(setup, &capture, length)?.0.rate.mean);
+        // The capture never ends, which is no overload.
+        let setup = setup.clone().within(0);
+        return Ok(rig.cost(&setup, &capture, length)?.0.rate.mean);
     }
     let mut most: f64 = 0.0;
     for share in SHARES {
