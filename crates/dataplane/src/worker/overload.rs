@@ -2,8 +2,8 @@
 //!
 //! A receive queue that is full delays every packet by all that stand before it. Where such a
 //! queue has not been empty for an interval, and what the worker carries in the target time is less
-//! than a queue holds, the worker takes all that has come, keeps as much
-//! as it can carry in that time, fairly between users, and drops the rest as `overload`.
+//! than a queue holds, the worker takes all that has come, keeps as much as it can carry in that
+//! time, fairly between users, and drops the rest as `overload`.
 
 use weft_dpdk::tsc;
 
@@ -172,6 +172,8 @@ impl Worker {
                 self.begin_burst();
                 self.carry_received(inlet);
             }
+            // Its device was taken away.
+            self.counters.dropped(DropReason::PortGone, queue.len());
         }
         self.delay_bound = Some(bound);
     }
