@@ -28,10 +28,26 @@ pub struct Taken {
 /// Waits so far.
 #[derive(Debug)]
 pub struct Look {
-    /// The sender's thread, and the node's.
-    threads: [PathBuf; 2],
-    waited: [Duration; 2],
+    /// The sender's thread, and the node's if that is another one.
+    sender: PathBuf,
+    node: Option<PathBuf>,
+    waited: Waited,
     stolen: Duration,
+}
+
+/// What threads have waited since they began.
+#[derive(Clone, Copy, Debug)]
+struct Waited {
+    sender: Duration,
+    node: Duration,
+}
+
+impl Waited {
+    /// With one thread for both it is read once: a thread may lose its core between two reads.
+    fn read(sender: &Path, node: Option<&Path>) -> Waited {
+        let sender = waiting(sender);
+        Waited { sender, node: node.map_or(sender, waiting) }
+    }
 }
 
 impl Look {
@@ -39,16 +55,16 @@ impl Look {
     pub fn now() -> Look {
         let sender = fs::read_link("/proc/thread-self").unwrap_or_default();
         let sender = Path::new("/proc").join(sender);
-        let threads = [sender.clone(), worker().unwrap_or(sender)];
-        let waited = threads.each_ref().map(|thread| waiting(thread));
-        Look { threads, waited, stolen: stolen() }
+        let node = worker();
+        let waited = Waited::read(&sender, node.as_deref());
+        Look { sender, node, waited, stolen: stolen() }
     }
 
     /// What was taken since.
     pub fn since(&self) -> Taken {
-        let [sender, node] = [0, 1].map(|at: usize| {
-            waiting(&self.threads[at]).saturating_sub(self.waited[at]).as_secs_f64()
-        });
+        let now = Waited::read(&self.sender, self.node.as_deref());
+        let sender = now.sender.saturating_sub(self.waited.sender).as_secs_f64();
+        let node = now.node.saturating_sub(self.waited.node).as_secs_f64();
         let stolen = stolen().saturating_sub(self.stolen).as_secs_f64();
         Taken { sender, node, stolen }
     }
@@ -80,8 +96,8 @@ mod tests {
 
     #[test]
     fn a_thread_that_runs_alone_waits_less_than_time_passes() {
-        let look = Look::now();
         let begin = std::time::Instant::now();
+        let look = Look::now();
         while begin.elapsed() < Duration::from_millis(20) {}
         let (taken, passed) = (look.since(), begin.elapsed().as_secs_f64());
         assert!(taken.sender <= passed && taken.node == taken.sender, "{taken:?}");
