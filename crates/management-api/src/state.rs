@@ -4,12 +4,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, oneshot};
 use weft_compose::Kind;
 use weft_http::prepared::Prepared;
 use weft_http::problem::Failure;
 use weft_node::show::{ExtendedView, Snapshot};
-use weft_node::{Agent, Handle};
+use weft_node::{Agent, Answer, Handle};
 use weft_pfcp::ServerHandle;
 use weft_pfcp::user_plane::show::PfcpView;
 
@@ -106,14 +106,18 @@ impl State {
         }
     }
 
-    /// Asks the agent, away from the thread that serves.
+    /// Asks the agent.
     pub async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Agent) -> T + Send + 'static,
     ) -> Result<T, Failure> {
-        let handle = self.handle.clone();
-        let answer = tokio::task::spawn_blocking(move || handle.ask(question)).await;
-        answer.ok().and_then(Result::ok).ok_or(stopped())
+        let (answer, answered) = oneshot::channel::<Answer>();
+        let told = self.handle.tell(move |agent| {
+            // The client that asked may have gone.
+            let _ = answer.send(Box::new(question(agent)));
+        });
+        told.map_err(|_| stopped())?;
+        taken(answered.await.map_err(|_| stopped())?)
     }
 
     /// Takes a place for one who listens to looks.
@@ -129,14 +133,18 @@ impl State {
         &self,
         question: impl FnOnce(&mut Agent) -> T + Send + 'static,
     ) -> Result<T, Failure> {
-        let handle = self.handle.clone();
-        let answer = tokio::task::spawn_blocking(move || handle.ask_durable(question)).await;
-        let (value, kept) = answer.ok().and_then(Result::ok).ok_or(stopped())?;
+        let (answer, answered) = oneshot::channel::<(Answer, Result<(), Arc<str>>)>();
+        let told = self.handle.tell(move |agent| {
+            let value = Box::new(question(agent));
+            agent.when_durable(Box::new(move |kept| drop(answer.send((value, kept)))));
+        });
+        told.map_err(|_| stopped())?;
+        let (value, kept) = answered.await.map_err(|_| stopped())?;
         kept.map_err(|why| {
             let detail = format!("changed, and not durable yet: {why}");
             Failure::new(StatusCode::INSUFFICIENT_STORAGE, detail)
         })?;
-        Ok(value)
+        taken(value)
     }
 
     /// Asks the server of control planes, away from the thread that serves.
@@ -159,6 +167,11 @@ impl State {
             Failure::new(StatusCode::TOO_MANY_REQUESTS, detail)
         })
     }
+}
+
+/// The answer to a question, which is of the question's type.
+fn taken<T: 'static>(answer: Answer) -> Result<T, Failure> {
+    answer.downcast().map(|answer| *answer).map_err(|_| stopped())
 }
 
 /// The node cannot answer any more.

@@ -19,10 +19,11 @@ mod state;
 mod transfer;
 mod upgrade;
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use weft_dataplane::clock::Clock;
 use weft_dataplane::clock::rate_limit::RateLimit;
@@ -239,6 +240,15 @@ impl Agent {
     }
 }
 
+/// An answer of any type. All of them go through channels of one type, so that the compiler
+/// makes the code of one.
+pub type Answer = Box<dyn Any + Send>;
+
+/// The answer to a question, which is of the question's type.
+fn taken<T: 'static>(answer: Answer) -> Result<T, Stopped> {
+    answer.downcast().map(|answer| *answer).map_err(|_| Stopped)
+}
+
 /// A way to ask the agent, from any thread.
 #[derive(Clone, Debug)]
 pub struct Handle {
@@ -264,14 +274,12 @@ impl Handle {
         &self,
         question: impl FnOnce(&mut Agent) -> T + Send + 'static,
     ) -> Result<T, Stopped> {
-        let (answer, wait) = std::sync::mpsc::channel();
-        let request = Box::new(move |agent: &mut Agent| {
+        let (answer, wait) = channel::<Answer>();
+        self.tell(move |agent| {
             // The client that asked may have gone.
-            let _ = answer.send(question(agent));
-        });
-        self.requests.send(request).map_err(|_| Stopped)?;
-        self.waker.wake();
-        wait.recv().map_err(|_| Stopped)
+            let _ = answer.send(Box::new(question(agent)));
+        })?;
+        taken(wait.recv().map_err(|_| Stopped)?)
     }
 
     /// The same for what changes something: waits until that is durable, too, where the node
@@ -284,15 +292,14 @@ impl Handle {
         &self,
         question: impl FnOnce(&mut Agent) -> T + Send + 'static,
     ) -> Result<(T, Result<(), Arc<str>>), Stopped> {
-        let (answer, wait) = std::sync::mpsc::channel();
-        let request = Box::new(move |agent: &mut Agent| {
-            let value = question(agent);
+        let (answer, wait) = channel::<(Answer, Result<(), Arc<str>>)>();
+        self.tell(move |agent| {
+            let value = Box::new(question(agent));
             // The client that asked may have gone.
             agent.persistence.when_durable(Box::new(move |kept| drop(answer.send((value, kept)))));
-        });
-        self.requests.send(request).map_err(|_| Stopped)?;
-        self.waker.wake();
-        wait.recv().map_err(|_| Stopped)
+        })?;
+        let (value, kept) = wait.recv().map_err(|_| Stopped)?;
+        Ok((taken(value)?, kept))
     }
 
     /// Tells the agent to do something, and does not wait for it.

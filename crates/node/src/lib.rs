@@ -28,7 +28,7 @@ mod subscribers;
 mod workers;
 
 pub use agent::{
-    Agent, Changed, Handle, Lease, Offer, OfferedFunction, OfferedNeighbour, StandbyView,
+    Agent, Answer, Changed, Handle, Lease, Offer, OfferedFunction, OfferedNeighbour, StandbyView,
     StateView, Stopped, Wanted, Watching, paths, show, usage,
 };
 pub use error::{BuildError, NotComposed, Refused};

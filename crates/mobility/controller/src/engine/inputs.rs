@@ -1,5 +1,6 @@
 //! The way to the engine, from other threads.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -81,15 +82,21 @@ impl Handle {
         &self,
         question: impl FnOnce(&mut Engine) -> T + Send + 'static,
     ) -> Result<T, Stopped> {
-        let (answer, answered) = oneshot::channel();
+        // One channel for answers of all types, so that the compiler makes the code of one.
+        let (answer, answered) = oneshot::channel::<Box<dyn Any + Send>>();
         let question = move |engine: &mut Engine| {
-            let said = question(engine);
+            let said = Box::new(question(engine));
             // The asker may have gone.
             Box::new(move || drop(answer.send(said))) as Answer
         };
+        self.pass_on(Box::new(question))?;
+        let said = answered.await.map_err(|_| Stopped)?;
+        said.downcast().map(|said| *said).map_err(|_| Stopped)
+    }
+
+    fn pass_on(&self, question: Question) -> Result<(), Stopped> {
         let way = self.way().clone().ok_or(Stopped)?;
-        way.inputs.send(Input::Ask(Box::new(question))).map_err(|_| Stopped)?;
-        answered.await.map_err(|_| Stopped)
+        way.inputs.send(Input::Ask(question)).map_err(|_| Stopped)
     }
 
     /// Gives the engine what has arrived; false when too much waits, and for
