@@ -25,6 +25,8 @@ pub(super) const DESCRIPTORS: u16 = 1024;
 pub(super) const PACKETS: u32 = 4095;
 /// Commands that are given at once where their time is not measured.
 const AT_ONCE: u32 = 1000;
+/// Packets that a node has not sent on yet; both of its rings have room for more.
+const IN_FLIGHT: u64 = DESCRIPTORS as u64 / 2;
 /// Packets that do not arrive for so long do not arrive any more.
 const PATIENCE: Duration = Duration::from_secs(1);
 pub(super) const FRAME_BYTES: usize = 128;
@@ -167,8 +169,8 @@ impl<'r> Restart<'r> {
         drop(folder);
         let ([access, core], blueprint) = blueprint(rig, bearers)?;
         let begun = Instant::now();
-        let mut node = Node::restore(rig.eal, blueprint, store(&left)?)?;
-        let ready = begun.elapsed();
+        let node = Node::restore(rig.eal, blueprint, store(&left)?)?.start(rig.eal)?;
+        let (ready, handle) = (begun.elapsed(), node.handle());
         let pool = Pool::new(rig.eal, &format!("traffic{}", rig.serial()), PACKETS)?;
         let options = PortOptions { descriptors: DESCRIPTORS, ..PortOptions::default() };
         let access = Port::open(rig.eal, &access, &options, &pool)?;
@@ -183,10 +185,9 @@ impl<'r> Restart<'r> {
         let (mut sent, mut received) = (0, 0);
         let (mut first, mut last) = (None, Instant::now());
         while received < u64::from(bearers) && last.elapsed() < PATIENCE {
-            if sent < u64::from(bearers) {
+            if sent < u64::from(bearers) && sent - received < IN_FLIGHT {
                 sent += source.send(&mut tx, &pool) as u64;
             }
-            node.step();
             let now = receiver.receive(&mut rx) as u64;
             if now > 0 {
                 first.get_or_insert_with(|| begun.elapsed());
@@ -198,7 +199,9 @@ impl<'r> Restart<'r> {
         if received < u64::from(bearers) {
             return Err(format!("packets of {received} of {bearers} users have left").into());
         }
-        let drops = node.agent().snapshot().drops;
+        let drops = handle.ask(|agent| agent.snapshot().drops)?;
+        drop(handle);
+        node.stop();
         if let Some(drop) = drops.iter().find(|drop| drop.packets > 0) {
             return Err(format!("{} packets were dropped: {}", drop.packets, drop.reason).into());
         }
