@@ -9,6 +9,7 @@
 mod agent;
 mod associations;
 pub mod codec;
+pub mod datagrams;
 mod flow;
 mod interfaces;
 mod random;

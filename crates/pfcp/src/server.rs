@@ -22,6 +22,7 @@ use weft_node::{Done, Stopped};
 use weft_node_config::PfcpPlan;
 
 use self::working::Working;
+use crate::datagrams::{Receiver as Receives, Sender};
 use crate::random::entropy;
 use crate::user_plane::show::{PfcpView, SessionView};
 use crate::user_plane::{Start, UserPlane};
@@ -34,8 +35,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 const CONGESTION: usize = WAITING / 2;
 /// Octets that a socket holds: half a second of requests at a high rate.
 const SOCKET_BUFFER: usize = 8 << 20;
-/// Longest datagram (RFC 768 over IPv4).
-const DATAGRAM: usize = 65_507;
 
 /// What sessions are changed by: the agent of a node.
 pub trait DataPlane: Send + 'static {
@@ -99,7 +98,8 @@ pub enum ServerError {
 type Question = Box<dyn FnOnce(&UserPlane) + Send>;
 
 enum Input {
-    Datagram(SocketAddr, Box<[u8]>),
+    /// Datagrams of one sender, one behind the other, and the octets of each.
+    Datagrams(SocketAddr, Box<[u8]>, usize),
     Question(Question),
     /// Control planes are asked to release their associations.
     Release(Duration),
@@ -218,6 +218,7 @@ impl Server {
             data_plane,
             clock,
             stop: stop.clone(),
+            sender: Sender::default(),
             unsent: HashMap::new(),
             given: 0,
             durable: Arc::new(AtomicU64::new(0)),
@@ -338,17 +339,21 @@ struct Receiving {
 
 impl Receiving {
     fn run(self) {
-        let mut buffer = vec![0; DATAGRAM];
+        let mut receiver = Receives::of(&self.socket);
         while !self.stop.load(Ordering::Relaxed) {
             // Errors of earlier datagrams, such as ports that are not reachable, come here, too.
-            let Ok((length, from)) = self.socket.recv_from(&mut buffer) else { continue };
-            let datagram = Input::Datagram(from, buffer[..length].into());
-            self.waiting.fetch_add(1, Ordering::Relaxed);
-            match self.input.try_send(datagram) {
+            let Ok(received) = receiver.receive(&self.socket) else { continue };
+            let count = received.count();
+            let datagrams = Input::Datagrams(received.from, received.octets.into(), received.each);
+            let sent = match self.waiting.fetch_add(count, Ordering::Relaxed) + count <= WAITING {
+                true => self.input.try_send(datagrams),
+                false => Err(TrySendError::Full(datagrams)),
+            };
+            match sent {
                 Ok(()) => {}
                 Err(TrySendError::Full(_)) => {
-                    self.waiting.fetch_sub(1, Ordering::Relaxed);
-                    self.dropped.fetch_add(1, Ordering::Relaxed);
+                    self.waiting.fetch_sub(count, Ordering::Relaxed);
+                    self.dropped.fetch_add(count as u64, Ordering::Relaxed);
                 }
                 Err(TrySendError::Disconnected(_)) => return,
             }

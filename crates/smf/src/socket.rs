@@ -7,17 +7,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use socket2::{Domain, Protocol, Socket, Type};
 use weft_pfcp::codec::element::Time;
+use weft_pfcp::datagrams::{Receiver, Sender};
 
 use crate::{ControlPlane, Phase, Profile};
 
-/// Datagrams that are received between two turns at most.
-const BURST: u32 = 64;
-/// How long a control plane that has nothing to do waits.
-const IDLE: Duration = Duration::from_micros(50);
+/// Datagrams that are received between two turns, before the next ones are looked for.
+const BURST: usize = 64;
+/// How long a control plane waits between two turns, unless a turn is full: so that there is
+/// something to be done for several sessions at once, and no core is kept from the user plane.
+const IDLE: Duration = Duration::from_micros(100);
 /// Octets that the socket holds.
 const ROOM: usize = 8 << 20;
-/// Longest datagram.
-const DATAGRAM: usize = 65_536;
 
 /// Runs a control plane to its end, or until `stop` says so; `look` sees it now and then.
 ///
@@ -33,43 +33,71 @@ pub fn run(
     let recovery = Time::from_unix(since_1970.as_secs()).0;
     let mut control_plane = ControlPlane::new(profile, recovery);
     let start = Instant::now();
-    let mut buffer = vec![0; DATAGRAM];
-    let mut failure = None;
+    let (mut receiver, mut sender) = (Receiver::of(&socket), Sender::default());
+    let mut going = Going::default();
     let mut stopped = false;
     while control_plane.phase() != Phase::Ended {
-        let mut worked = false;
-        let mut send = |octets: &[u8]| {
-            worked = true;
-            // What finds no room is as lost as on a wire, and sent again.
-            match socket.send_to(octets, profile.user_plane) {
-                Err(error) if !is_passing(&error) => failure = Some(error),
-                _ => {}
-            }
-        };
-        for _ in 0..BURST {
-            match socket.recv_from(&mut buffer) {
-                Ok((length, from)) if from.ip() == profile.user_plane.ip() => {
-                    control_plane.receive(&buffer[..length], start.elapsed(), &mut send);
+        let mut received = 0;
+        while received < BURST {
+            match receiver.receive(&socket) {
+                Ok(some) if some.from.ip() == profile.user_plane.ip() => {
+                    let now = start.elapsed();
+                    received += some.count();
+                    some.datagrams().for_each(|datagram| {
+                        control_plane.receive(datagram, now, |octets| going.push(octets));
+                    });
                 }
                 Ok(_) => {}
                 Err(error) if is_passing(&error) => break,
                 Err(error) => return Err(error),
             }
         }
-        control_plane.turn(start.elapsed(), &mut send);
-        if let Some(error) = failure.take() {
-            return Err(error);
-        }
+        control_plane.turn(start.elapsed(), |octets| going.push(octets));
+        let is_full = received.max(going.places.len()) >= BURST;
+        going.send(&mut sender, &socket, profile.user_plane)?;
         if !stopped && stop() {
             stopped = true;
             control_plane.stop(start.elapsed());
         }
         look(&control_plane, start.elapsed());
-        if !worked {
+        if !is_full {
             thread::sleep(IDLE);
         }
     }
     Ok(control_plane)
+}
+
+/// What is to be sent in this turn.
+#[derive(Default)]
+struct Going {
+    octets: Vec<u8>,
+    /// Of each datagram: its length and where it begins.
+    places: Vec<(usize, usize)>,
+}
+
+impl Going {
+    fn push(&mut self, octets: &[u8]) {
+        self.places.push((octets.len(), self.octets.len()));
+        self.octets.extend_from_slice(octets);
+    }
+
+    /// Sends all of it. Those of one turn are of different sessions, so that they may go in any
+    /// order: equally long ones go through the kernel as one.
+    fn send(&mut self, sender: &mut Sender, socket: &UdpSocket, to: SocketAddr) -> io::Result<()> {
+        let Going { octets, places } = self;
+        places.sort_unstable();
+        let datagrams = places.iter().map(|(length, start)| &octets[*start..start + length]);
+        let mut failure = None;
+        sender.send(socket, to, datagrams, |error| {
+            // What finds no room is as lost as on a wire, and sent again.
+            if !is_passing(&error) {
+                failure = Some(error);
+            }
+        });
+        octets.clear();
+        places.clear();
+        failure.map_or(Ok(()), Err)
+    }
 }
 
 /// A socket with room for answers that come in bursts: those that find none are lost, and their

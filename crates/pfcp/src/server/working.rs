@@ -14,6 +14,7 @@ use weft_node::bearer::session::SessionEvent;
 
 use super::pause::Pause;
 use super::{CONGESTION, Clock, DataPlane, Input, PAUSE, WAITING};
+use crate::datagrams::{Sender, split};
 use crate::user_plane::{Datagram, UserPlane, is_response};
 
 /// What is worked on before commands go to the agent.
@@ -22,7 +23,7 @@ const BATCH: usize = 256;
 /// Works on what comes, one thing after the other.
 pub(super) struct Working<D> {
     pub plane: UserPlane,
-    /// Datagrams among `inputs`.
+    /// Datagrams in `inputs`.
     pub waiting_inputs: Arc<AtomicUsize>,
     /// The sockets, each with whether it is of IPv4.
     pub sockets: Vec<(bool, UdpSocket)>,
@@ -32,6 +33,7 @@ pub(super) struct Working<D> {
     pub data_plane: D,
     pub clock: Clock,
     pub stop: Arc<AtomicBool>,
+    pub sender: Sender,
     pub unsent: HashMap<io::ErrorKind, u64>,
     /// Lists of what is to be kept that were given to the node, and those that are durable.
     pub given: u64,
@@ -89,14 +91,14 @@ impl<D: DataPlane> Working<D> {
         } else {
             self.pause()
         };
-        match self.inputs.recv_timeout(pause) {
+        let mut taken = match self.inputs.recv_timeout(pause) {
             Ok(input) => self.take(input),
             Err(RecvTimeoutError::Timeout) => return true,
             Err(RecvTimeoutError::Disconnected) => return false,
-        }
-        for _ in 1..BATCH {
+        };
+        while taken < BATCH {
             let Ok(input) = self.inputs.try_recv() else { break };
-            self.take(input);
+            taken += self.take(input);
         }
         true
     }
@@ -112,13 +114,10 @@ impl<D: DataPlane> Working<D> {
         next.clamp(Duration::from_micros(200), most)
     }
 
-    fn take(&mut self, input: Input) {
+    /// Takes one input; how many things that were.
+    fn take(&mut self, input: Input) -> usize {
         match input {
-            Input::Datagram(from, datagram) => {
-                let waiting = self.waiting_inputs.fetch_sub(1, Ordering::Relaxed);
-                self.plane.note_congestion(waiting > CONGESTION);
-                self.take_datagram(from, datagram);
-            }
+            Input::Datagrams(from, octets, each) => return self.take_all(from, &octets, each),
             Input::Question(question) => question(&self.plane),
             Input::Release(within) => {
                 self.plane.ask_for_release(self.clock.now(), within.as_secs());
@@ -126,6 +125,19 @@ impl<D: DataPlane> Working<D> {
             Input::Pause(told) => self.pause = Some(Pause::new(told)),
             Input::Resume => self.resume(),
         }
+        1
+    }
+
+    /// Takes datagrams of one sender; how many.
+    fn take_all(&mut self, from: SocketAddr, octets: &[u8], each: usize) -> usize {
+        let (now, mut count) = (self.clock.now(), 0);
+        for datagram in split(octets, each) {
+            let waiting = self.waiting_inputs.fetch_sub(1, Ordering::Relaxed);
+            self.plane.note_congestion(waiting > CONGESTION);
+            self.take_datagram(now, from, datagram);
+            count += 1;
+        }
+        count
     }
 
     /// Takes what the node has told of sessions and peers; whether there was anything of
@@ -174,45 +186,56 @@ impl<D: DataPlane> Working<D> {
 
     fn send(&mut self) {
         let durable = self.durable.load(Ordering::Acquire);
+        let mut ready = Vec::new();
         while self.waiting.front().is_some_and(|(given, _)| *given <= durable)
             && let Some((_, datagram)) = self.waiting.pop_front()
         {
-            self.send_one(&datagram);
+            ready.push(datagram);
         }
         for datagram in self.plane.take_datagrams() {
             if !datagram.waits || self.given <= durable {
-                self.send_one(&datagram);
+                ready.push(datagram);
             } else if self.waiting.len() < WAITING {
                 self.waiting.push_back((self.given, datagram));
             }
         }
+        // Responses that follow one another go in any order, so that those of one peer that are
+        // equally long can go as one. What the node asks stays where it is among them.
+        let is_answer = |one: &Datagram| is_response(&one.octets);
+        for answers in ready.chunk_by_mut(|one, next| is_answer(one) && is_answer(next)) {
+            answers.sort_by_key(|one| (one.to, one.octets.len()));
+        }
+        for of_peer in ready.chunk_by(|one, next| one.to == next.to) {
+            self.send_to(of_peer[0].to, of_peer);
+        }
     }
 
-    fn send_one(&mut self, datagram: &Datagram) {
-        let is_ipv4 = datagram.to.is_ipv4();
-        let Some((_, socket)) = self.sockets.iter().find(|one| one.0 == is_ipv4) else { return };
-        if let Err(error) = socket.send_to(&datagram.octets, datagram.to) {
+    fn send_to(&mut self, to: SocketAddr, datagrams: &[Datagram]) {
+        let Working { sockets, sender, unsent, .. } = self;
+        let Some((_, socket)) = sockets.iter().find(|one| one.0 == to.is_ipv4()) else { return };
+        let octets = datagrams.iter().map(|one| one.octets.as_slice());
+        sender.send(socket, to, octets, |error| {
             // The peer repeats its request, or the node its own. One line for each kind.
-            let count = self.unsent.entry(error.kind()).or_default();
+            let count = unsent.entry(error.kind()).or_default();
             *count += 1;
             if *count == 1 {
-                tracing::warn!(to = %datagram.to, "PFCP message not sent: {error}");
+                tracing::warn!(%to, "PFCP message not sent: {error}");
             }
-        }
+        });
     }
 
     /// A datagram has come: a request waits while another process may have the node, and so does
     /// a response once it is told what that has to do.
-    fn take_datagram(&mut self, from: SocketAddr, datagram: Box<[u8]>) {
+    fn take_datagram(&mut self, now: u64, from: SocketAddr, datagram: &[u8]) {
         match &self.pause {
-            Some(pause) if !pause.waits() || !is_response(&datagram) => {
+            Some(pause) if !pause.waits() || !is_response(datagram) => {
                 if self.held.len() < WAITING {
-                    self.held.push_back((from, datagram));
+                    self.held.push_back((from, datagram.into()));
                 } else {
                     self.dropped.fetch_add(1, Ordering::Relaxed);
                 }
             }
-            _ => self.plane.receive(self.clock.now(), from, &datagram),
+            _ => self.plane.receive(now, from, datagram),
         }
     }
 
