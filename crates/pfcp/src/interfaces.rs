@@ -3,6 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 use weft_functions::session::rules::{Interface, LocalTunnel, Name};
 use weft_node_config::{PfcpChainPlan, PfcpInterfacePlan, PfcpSide};
@@ -22,7 +23,7 @@ pub(crate) struct Interfaces {
     networks: Vec<Name>,
     chains: Vec<Chain>,
     /// TEIDs in use: network and TEID.
-    teids: HashSet<(u8, u32)>,
+    teids: HashSet<(u8, u32), RandomState>,
     /// Bound of TEIDs that are chosen.
     teids_below: u32,
 }
@@ -110,7 +111,7 @@ impl Interfaces {
             .iter()
             .map(|when| Chain { when: when.clone(), chain: Name::from(when.chain.as_str()) })
             .collect();
-        Interfaces { entries, networks, chains, teids: HashSet::new(), teids_below }
+        Interfaces { entries, networks, chains, teids: HashSet::default(), teids_below }
     }
 
     /// The entry of a side and a network instance: the one that names the instance, or the
@@ -297,7 +298,7 @@ struct Pool {
     first: IpAddr,
     /// How many there are.
     size: u64,
-    used: HashSet<u32>,
+    used: HashSet<u32, RandomState>,
     /// The first that was never given out.
     next: u64,
     /// What was given back.
@@ -322,7 +323,7 @@ impl Pool {
                 (Ipv6Addr::from_bits(address.to_bits() & mask).into(), 1_u64 << bits.min(32))
             }
         };
-        Pool { first, size, used: HashSet::new(), next: 0, free: VecDeque::new() }
+        Pool { first, size, used: HashSet::default(), next: 0, free: VecDeque::new() }
     }
 
     fn is_ipv4(&self) -> bool {

@@ -1,8 +1,10 @@
 //! Requests and responses: retransmission and repetition (§6.4).
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
+
+use weft_node::bearer::Numbered;
 
 /// A request of a control plane: where it came from, and its sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +31,7 @@ impl Hash for TransactionId {
 
 /// Requests of control planes, and the responses to them, for when they are repeated.
 pub(crate) struct Incoming {
-    entries: HashMap<TransactionId, Entry>,
+    entries: Numbered<TransactionId, Entry>,
     /// When entries are forgotten, first the next.
     order: VecDeque<(u64, TransactionId, u64)>,
     /// Numbers entries, since a sequence number comes again.
@@ -37,8 +39,9 @@ pub(crate) struct Incoming {
     most: usize,
     /// How long a response is kept, ns.
     keep: u64,
-    /// Those of a request are the same in the node's next life.
-    digests: BuildHasherDefault<DefaultHasher>,
+    /// Those of a request are the same in the node's next life. Who finds two requests with one
+    /// digest gains nothing: the second is taken for a repetition of its own first.
+    digests: foldhash::quality::FixedState,
 }
 
 struct Entry {
@@ -64,12 +67,12 @@ impl Incoming {
     /// At most so many, each for so many nanoseconds.
     pub fn new(most: usize, keep: u64) -> Incoming {
         Incoming {
-            entries: HashMap::new(),
+            entries: Numbered::default(),
             order: VecDeque::new(),
             serial: 0,
             most,
             keep,
-            digests: BuildHasherDefault::default(),
+            digests: foldhash::quality::FixedState::default(),
         }
     }
 
@@ -160,7 +163,7 @@ impl Incoming {
 
 /// Requests of the node that wait for their response. `W` says what they are about.
 pub(crate) struct Outgoing<W> {
-    entries: HashMap<u32, Pending<W>>,
+    entries: Numbered<u32, Pending<W>>,
     /// When requests are sent again, first the next. All wait equally long.
     order: VecDeque<(u64, u32, u8)>,
     next: u32,
@@ -187,7 +190,7 @@ pub(crate) enum Overdue<W> {
 impl<W> Outgoing<W> {
     /// At most so many at once; T1 in nanoseconds, and N1.
     pub fn new(most: usize, t1: u64, n1: u8, first: u32) -> Outgoing<W> {
-        let (entries, order) = (HashMap::new(), VecDeque::new());
+        let (entries, order) = (Numbered::default(), VecDeque::new());
         Outgoing { entries, order, next: first & 0x00ff_ffff, most, t1, n1 }
     }
 

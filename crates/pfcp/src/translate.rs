@@ -11,6 +11,7 @@ mod shared;
 mod usage;
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,7 @@ use weft_functions::common::prefix::Prefix;
 use weft_functions::session::rules::filter::SdfFilter;
 use weft_functions::session::rules::{FarId, LocalTunnel, Name, PdrId, QerId, Session, UrrId};
 
+use crate::associations::AssociationId;
 use crate::codec::Cause;
 use crate::codec::element::{self, FTeid, GivenFTeid, RuleId, Text, UeIpAddress};
 use crate::codec::ie::*;
@@ -110,10 +112,27 @@ pub(crate) struct Surroundings<'n> {
     pub entropy: &'n mut Entropy,
     /// Most rules of a session.
     pub most_rules: usize,
-    /// Number of the control plane, and of no other.
-    pub owner: u32,
+    pub owner: Owner<'n>,
     /// Rules that sessions have in common.
     pub known: &'n mut Known,
+}
+
+/// The control plane that a session belongs to.
+#[derive(Clone, Copy)]
+pub(crate) struct Owner<'n> {
+    /// Where the node listens.
+    pub listen: &'n [IpAddr],
+    pub association: Option<AssociationId>,
+}
+
+impl Owner<'_> {
+    /// Its number, and no other's. Few sessions have a use for it.
+    pub fn number(self) -> u32 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        // A process may have several nodes.
+        (self.listen, self.association.map(|id| id.0)).hash(&mut hasher);
+        hasher.finish() as u32
+    }
 }
 
 /// What a draft has come to.

@@ -3,6 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
+
 use crate::Kind;
 
 /// Sequence numbers have 24 bits.
@@ -42,7 +44,7 @@ pub struct Transactions {
     t1: Duration,
     n1: u32,
     next: u32,
-    pending: HashMap<u32, Pending>,
+    pending: HashMap<u32, Pending, RandomState>,
     /// When, which, and at which attempt.
     due: VecDeque<(Duration, u32, u32)>,
     /// Numbers that were answered or given up, so that late answers are told from wrong ones.
@@ -63,7 +65,7 @@ const PAST: usize = 4096;
 impl Transactions {
     /// None yet; a request is sent again `n1` times, each after `t1`.
     pub fn new(t1: Duration, n1: u32) -> Transactions {
-        let (pending, due, past) = (HashMap::new(), VecDeque::new(), VecDeque::new());
+        let (pending, due, past) = (HashMap::default(), VecDeque::new(), VecDeque::new());
         Transactions { t1, n1, next: 0, pending, due, past }
     }
 

@@ -10,6 +10,8 @@ use super::rules::{Far, Forwarding, OuterHeader, Pdr, Session, Urr};
 
 /// Rules of each kind that a session may have.
 const MOST_RULES: usize = 256;
+/// So few rules of a kind are usual.
+const FEW: usize = 8;
 /// Filters, and ranges of ports of a filter, that a rule may have.
 const MOST_FILTERS: usize = 64;
 
@@ -52,9 +54,9 @@ fn wrong<T>(path: String, message: impl Into<String>) -> Result<T, ConfigError> 
     Err(ConfigError::at(path, message))
 }
 
-fn unique<I: Eq + Hash>(
+fn unique<I: Copy + Eq + Hash>(
     path: &str,
-    ids: impl ExactSizeIterator<Item = I>,
+    ids: impl ExactSizeIterator<Item = I> + Clone,
 ) -> Result<(), ConfigError> {
     if ids.len() > MOST_RULES {
         return wrong(
@@ -62,16 +64,17 @@ fn unique<I: Eq + Hash>(
             format!("a session has at most {MOST_RULES} rules of a kind"),
         );
     }
-    if ids.len() < 2 {
-        return Ok(());
+    // Few are compared sooner than they are hashed.
+    let second = if ids.len() <= FEW {
+        ids.clone().enumerate().find(|(at, id)| ids.clone().take(*at).any(|one| one == *id))
+    } else {
+        let mut known = HashSet::new();
+        ids.enumerate().find(|(_, id)| !known.insert(*id))
+    };
+    match second {
+        Some((at, _)) => wrong(format!("{path}.{at}.id"), "another rule has this number"),
+        None => Ok(()),
     }
-    let mut known = HashSet::new();
-    for (at, id) in ids.enumerate() {
-        if !known.insert(id) {
-            return wrong(format!("{path}.{at}.id"), "another rule has this number");
-        }
-    }
-    Ok(())
 }
 
 fn pdr(rules: &Session, at: usize, rule: &Pdr) -> Result<(), ConfigError> {
@@ -128,30 +131,33 @@ fn far(rules: &Session, at: usize, rule: &Far) -> Result<(), ConfigError> {
         return wrong(format!("fars.{at}.bar"), "there is no such buffering action rule");
     }
     if let Some(to) = &rule.forward {
-        forwarding(&format!("fars.{at}.forward"), to)?;
+        forwarding(&|| format!("fars.{at}.forward"), to)?;
     }
     if rule.duplicate.len() > MOST_FILTERS {
         return wrong(format!("fars.{at}.duplicate"), "so many copies are too many");
     }
     for (nth, to) in rule.duplicate.iter().enumerate() {
-        forwarding(&format!("fars.{at}.duplicate.{nth}"), to)?;
+        forwarding(&|| format!("fars.{at}.duplicate.{nth}"), to)?;
     }
     Ok(())
 }
 
-fn forwarding(path: &str, to: &Forwarding) -> Result<(), ConfigError> {
+fn forwarding(path: &dyn Fn() -> String, to: &Forwarding) -> Result<(), ConfigError> {
     if to.dscp.is_some_and(|dscp| dscp > 63) {
-        return wrong(format!("{path}.dscp"), "a DSCP is within 0..63");
+        return wrong(format!("{}.dscp", path()), "a DSCP is within 0..63");
     }
     if to.redirect.as_deref().is_some_and(|url| !is_url(url)) {
         let message =
             format!("a URL has 1 to {LONGEST_URL} characters of ASCII, none of them a space");
-        return wrong(format!("{path}.redirect"), message);
+        return wrong(format!("{}.redirect", path()), message);
     }
     let (peer, local, kind) = match to.outer {
         Some(OuterHeader::Gtpu { teid, peer, local }) => {
             if teid == 0 {
-                return wrong(format!("{path}.outer.gtpu.teid"), "0 is not the TEID of a tunnel");
+                return wrong(
+                    format!("{}.outer.gtpu.teid", path()),
+                    "0 is not the TEID of a tunnel",
+                );
             }
             (peer, local, "gtpu")
         }
@@ -162,11 +168,11 @@ fn forwarding(path: &str, to: &Forwarding) -> Result<(), ConfigError> {
     for (key, address) in [("peer", peer), ("local", local)] {
         if !is_host(address) {
             let message = format!("{address} is not the address of one host");
-            return wrong(format!("{path}.outer.{kind}.{key}"), message);
+            return wrong(format!("{}.outer.{kind}.{key}", path()), message);
         }
     }
     if peer.is_ipv4() != local.is_ipv4() {
-        return wrong(format!("{path}.outer.{kind}.local"), "peer and local are of one family");
+        return wrong(format!("{}.outer.{kind}.local", path()), "peer and local are of one family");
     }
     Ok(())
 }
@@ -213,8 +219,11 @@ pub fn is_http_url(text: &str) -> bool {
 /// How many domains the rules of a session name.
 fn domains(rules: &Session) -> usize {
     let filters = rules.pdrs.iter().flat_map(|rule| rule.filters.iter());
-    let names: HashSet<_> = filters.filter_map(|filter| filter.domain.as_deref()).collect();
-    names.len()
+    let mut names = filters.filter_map(|filter| filter.domain.as_deref()).peekable();
+    match names.peek() {
+        Some(_) => names.collect::<HashSet<_>>().len(),
+        None => 0,
+    }
 }
 
 /// Whether a text may stand in the header of an HTTP response.

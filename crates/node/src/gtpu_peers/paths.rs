@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weft_node_config::Echo;
@@ -68,7 +69,7 @@ pub struct Paths {
     echo: Echo,
     places: Vec<Path>,
     vacant: Vec<u32>,
-    numbers: HashMap<Ends, u32>,
+    numbers: HashMap<Ends, u32, RandomState>,
     /// The one that was entered last: bearers mostly come in rows.
     last: Option<(Ends, u32)>,
     sequence: u16,
@@ -86,7 +87,7 @@ impl Paths {
             echo,
             places: Vec::new(),
             vacant: Vec::new(),
-            numbers: HashMap::new(),
+            numbers: HashMap::default(),
             last: None,
             sequence: 0,
         }

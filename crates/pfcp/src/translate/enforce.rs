@@ -2,7 +2,7 @@
 
 use weft_functions::session::rules::{Bar, BarId, Extended, PacketRate, PerDirection, Qer, QerId};
 
-use super::{Draft, rule_of_qer, unread};
+use super::{Draft, Owner, rule_of_qer, unread};
 use crate::codec::element::{
     self, Bits, DlFlowLevelMarking, GateStatus, QerControl, Rate, RateLimit, RuleId,
 };
@@ -113,11 +113,11 @@ impl Draft<'_> {
 }
 
 /// What the elements say; the rest of the rule stays. Correlation IDs are those of the control
-/// plane with the number `owner`.
-fn enforce(qer: &mut Qer, rule: &UpdateQer, owner: u32) -> Result<(), Refusal> {
+/// plane `owner`.
+fn enforce(qer: &mut Qer, rule: &UpdateQer, owner: Owner<'_>) -> Result<(), Refusal> {
     unread(rule.refused)?;
     if let Some(correlation) = rule.correlation {
-        qer.correlation = Some(u64::from(owner) << 32 | u64::from(correlation));
+        qer.correlation = Some(u64::from(owner.number()) << 32 | u64::from(correlation));
     }
     if let Some(DlFlowLevelMarking { traffic_class, service_class }) = rule.marking {
         let dscp = |(value, mask): (u8, u8)| (value & mask) >> 2;

@@ -29,20 +29,30 @@ impl Known {
 struct Lists<T> {
     /// By what is in them. Rules have many fields, so a hash that is slow for each is felt.
     known: Numbered<Arc<Vec<T>>, ()>,
+    /// The one that was found last: mostly it is the next one, too, and compared sooner than
+    /// hashed.
+    last: Option<Arc<Vec<T>>>,
     /// Lists that come until it is looked again which of them are in use.
     patience: usize,
 }
 
 impl<T> Default for Lists<T> {
     fn default() -> Self {
-        Lists { known: Numbered::default(), patience: 0 }
+        Lists { known: Numbered::default(), last: None, patience: 0 }
     }
 }
 
 impl<T: Hash + Eq + Clone + 'static> Lists<T> {
     fn share(&mut self, list: &mut Shared<T>) {
         let Some(own) = list.list() else { return };
+        if let Some(last) = &self.last
+            && (Arc::ptr_eq(last, own) || last == own)
+        {
+            *list = last.clone().into();
+            return;
+        }
         if let Some((known, ())) = self.known.get_key_value(own) {
+            self.last = Some(known.clone());
             *list = known.clone().into();
             return;
         }
@@ -52,6 +62,7 @@ impl<T: Hash + Eq + Clone + 'static> Lists<T> {
                 return;
             }
             // Those that no session has any more.
+            self.last = None;
             self.known.retain(|one, ()| Arc::strong_count(one) > 1);
             self.patience = LISTS;
             if self.known.len() >= LISTS {

@@ -1,6 +1,5 @@
 //! Session establishment (§6.3.2), and the common end of all changes.
 
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use weft_functions::session::rules::{PdrId, Session, Urr};
@@ -20,7 +19,7 @@ use crate::codec::message::{
 use crate::codec::{Cause, Message};
 use crate::refusal::Refusal;
 use crate::transactions::TransactionId;
-use crate::translate::{Draft, Drafted, Extras, Surroundings, keys, rule_of_pdr};
+use crate::translate::{Draft, Drafted, Extras, Owner, Surroundings, keys, rule_of_pdr};
 
 /// Attempts at a SEID that no session has: one in 10^13 fails with a million sessions.
 const ATTEMPTS: usize = 4;
@@ -99,11 +98,8 @@ impl UserPlane {
         extras: Extras,
         owner: Option<AssociationId>,
     ) -> Draft<'_> {
-        let mut hasher = std::hash::DefaultHasher::new();
-        // A process may have several nodes.
-        (&self.plan.listen, owner.map(|id| id.0)).hash(&mut hasher);
         let node = Surroundings {
-            owner: hasher.finish() as u32,
+            owner: Owner { listen: &self.plan.listen, association: owner },
             known: &mut self.known,
             interfaces: &mut self.interfaces,
             applications: &self.applications,
