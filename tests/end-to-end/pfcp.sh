@@ -340,6 +340,25 @@ life() {
     check "$smf: the End Marker is the last packet of the old tunnel" marker_is_last
 }
 
+# leave KIND NAME LOCAL REMOTE: a control plane that is associated as the node stops.
+leave() {
+    start_control_plane "$2" "$1" c "$3" "$4" && accepted "$2" '{"do": "associate"}' && mark "$2"
+}
+
+# release_is_wanted: a node that stops and keeps no state asks for the release of its
+# associations (§6.2.8.2), once of each control plane; tshark reads a period, too.
+release_is_wanted() {
+    local name wanted
+    for name in "${leaving[@]}"; do
+        event "$name" '.event == "update"' || return 1
+    done
+    wanted=$(tshark -r "$netns_work/leave.pcap" -Y 'pfcp.msg_type == 7 && pfcp.assoc_rel_req.sarr == 1
+        && pfcp.timer_value > 0' -T fields -e pfcp.seqno 2>/dev/null | sort -u | wc -l)
+    equal "Association Update Requests" "${#leaving[@]}" "$wanted" &&
+        equal "answers" "${#leaving[@]}" "$(tshark -r "$netns_work/leave.pcap" \
+            -Y 'pfcp.msg_type == 8 && pfcp.cause == 1' -T fields -e pfcp.seqno 2>/dev/null | sort -u | wc -l)"
+}
+
 clean() {
     [ "$(tshark -r "$netns_work/c.pcap" -Y pfcp 2>/dev/null | wc -l)" -gt 30 ] &&
         ../lib/tshark-clean.sh --kernel "$netns_work"/{b,c,a-*}.pcap
@@ -361,7 +380,18 @@ life scapy 6
 stop_recording "$recording_b"
 stop_recording "$recording_c"
 check "tshark finds nothing malformed" clean
+leaving=(scapy-leaving)
+record c eth0 "$netns_work/leave.pcap"
+recording_c=$started
+try "a control plane is associated as the node stops" leave scapy scapy-leaving "$SMF6" "$UP6"
+if [ -n "$go_control_plane" ]; then
+    leaving+=(go-leaving)
+    try "another one is" leave go go-leaving "$SMF4" "$UP4"
+fi
 stop_node TERM
+stop_recording "$recording_c"
+check "they are asked to release their associations" release_is_wanted
+check "tshark finds nothing malformed in that" ../lib/tshark-clean.sh "$netns_work/leave.pcap"
 check "the node stops" equal "exit code" 0 "$node_status"
 check "nothing to complain of" eval '! troubles'
 close_report
