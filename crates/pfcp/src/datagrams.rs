@@ -18,6 +18,9 @@ use nix::sys::socket::{
 
 /// Datagrams that go as one, at most: what Linux allows.
 const MOST: usize = 64;
+/// Fewer go one by one: captures at the interface of the sender show them as one, and at low rates
+/// those should have a message in each datagram.
+const FEWEST: usize = 8;
 /// Octets of them, at most: what an IPv4 packet may have.
 const MOST_OCTETS: usize = 65_000;
 /// Longer ones may be longer than a device takes in one piece, and would be refused.
@@ -148,7 +151,7 @@ impl Sender {
         failed: &mut impl FnMut(io::Error),
     ) {
         let octets = std::mem::take(&mut self.octets);
-        let sent = match octets.len() > each {
+        let sent = match octets.len() > each * (FEWEST - 1) {
             true => send_as_one(socket, to, &octets, each),
             false => Err(Errno::EINVAL),
         };

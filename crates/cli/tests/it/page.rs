@@ -34,8 +34,8 @@ fn open(address: &str, request: &str) -> TcpStream {
 fn ask(address: &str, method: &str, path: &str, more: &str, body: &str) -> (u16, String, String) {
     let length = body.len();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
-         Content-Length: {length}\r\n{more}\r\n{body}"
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\n{more}\r\n{body}"
     );
     let mut answer = String::new();
     open(address, &request).read_to_string(&mut answer).expect("it answers");
