@@ -101,7 +101,7 @@ fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     bindings
         .generate()
-        .unwrap_or_else(|error| panic!("bindgen (apt install libclang-dev): {error}"))
+        .unwrap_or_else(|error| panic!("bindgen (apt install clang): {error}"))
         .write_to_file(out.join("bindings.rs"))
         .expect("OUT_DIR is writable");
 }

@@ -17,21 +17,8 @@ AXE=4.14.1
 root=$(cd ../.. && pwd)
 WEFT=${WEFT:-$root/target/release/weft}
 tools=${CARGO_TARGET_DIR:-$root/target}/tools
-work=$(mktemp -d)
 artefacts=${ARTEFACTS:-$root/target/page}
 mkdir -p "$artefacts" "$tools"
-export WEFT WEFT_SOCKET=$work/node.sock WEFT_LOG=warn
-node= controller=
-
-# shellcheck disable=SC2329 # called by the trap
-clean_up() {
-    [ -z "$node" ] || kill "$node" 2>/dev/null
-    [ -z "$node" ] || wait "$node" 2>/dev/null
-    [ -z "$controller" ] || kill "$controller" 2>/dev/null
-    tmux -L "weft-$$" kill-server 2>/dev/null
-    rm -rf "$work"
-}
-trap clean_up EXIT
 
 for program in chromedriver chromium tmux jq ab; do
     command -v "$program" >/dev/null || skip_script "$program is not installed"
@@ -46,6 +33,28 @@ axe() {
     }
     printf '%s' "$folder/axe.min.js"
 }
+
+# In a network of its own: where links of other tests come and go, Chromium fails requests that are
+# under way (ERR_NETWORK_CHANGED).
+if [ -z "${OWN_NETWORK:-}" ] && [ "$(id -u)" = 0 ] && unshare --net true 2>/dev/null; then
+    axe >/dev/null
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    OWN_NETWORK=yes exec unshare --net bash -c 'ip link set lo up && exec bash "$@"' bash "./${0##*/}" "$@"
+fi
+
+work=$(mktemp -d)
+export WEFT WEFT_SOCKET=$work/node.sock WEFT_LOG=warn
+node= controller=
+
+# shellcheck disable=SC2329 # called by the trap
+clean_up() {
+    [ -z "$node" ] || kill "$node" 2>/dev/null
+    [ -z "$node" ] || wait "$node" 2>/dev/null
+    [ -z "$controller" ] || kill "$controller" 2>/dev/null
+    tmux -L "weft-$$" kill-server 2>/dev/null
+    rm -rf "$work"
+}
+trap clean_up EXIT
 
 # start_node PORT ARGUMENT...: at that port of the page, or one that the system chooses.
 start_node() {

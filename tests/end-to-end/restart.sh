@@ -86,6 +86,18 @@ usage() {
         jq '.contexts[] | select(.function == "count") | .values.packets'
 }
 
+# settled_usage: the same, once nothing is under way any more: what ends a connection may come late.
+settled_usage() {
+    local before now
+    now=$(usage)
+    until [ "$now" = "${before:-}" ]; do
+        before=$now
+        sleep 0.5
+        now=$(usage)
+    done
+    printf '%s' "$now"
+}
+
 # of_host: packets that the user's own stack has sent and received.
 of_host() {
     in_ns a cat /sys/class/net/gtp0/statistics/{t,r}x_packets | paste -sd+ | bc
@@ -153,10 +165,20 @@ mount -t tmpfs -o "$1" weft "$netns_work/disk" || exit 9
 exec "\$@"
 SH
     chmod +x "$netns_work/on-disk"
-    sed 's|directory: state|directory: disk|' "$netns_work/node.yaml" >"$netns_work/disk.yaml"
+    sed 's|directory: state|directory: disk|; s|{bearers: 8}|{bearers: 8, users: 100000}|' \
+        "$netns_work/node.yaml" >"$netns_work/disk.yaml"
 }
 
 # full_disk: a command is told, packets pass, and later commands are taken again.
+# a_thousand_bearers BATCH: others for each batch.
+a_thousand_bearers() {
+    awk -v batch="$1" 'BEGIN {
+        for (at = 0; at < 1000; at++)
+            printf "- {id: %d, like: like-me, match: {ipv4: 10.%d.%d.%d, teid: %d}}\n",
+                batch * 1000 + at, 46 + batch, at / 250, at % 250, 65536 + batch * 1000 + at
+    }'
+}
+
 full_disk() {
     local before
     on_disk size=6m
@@ -168,9 +190,10 @@ full_disk() {
     says 'added 2' "$WEFT" ctl bearer add --file "$netns_work/bearers.yaml" || return 1
     nsenter -t "$node" -m dd if=/dev/zero of="$netns_work/disk/full" bs=4k 2>/dev/null
     before=$(usage)
-    for _ in $(seq 200); do
-        "$WEFT" ctl bearer change 2 --action notify >"$netns_work/full.log" 2>&1 || break
-        "$WEFT" ctl bearer change 2 --action forward >"$netns_work/full.log" 2>&1 || break
+    # More than the store has room for in pages that it has on the disk already.
+    for batch in $(seq 40); do
+        a_thousand_bearers "$batch" >"$netns_work/many.yaml"
+        "$WEFT" ctl bearer add --file "$netns_work/many.yaml" >"$netns_work/full.log" 2>&1 || break
     done
     grep -q 'No space left on device' "$netns_work/full.log" || { cat "$netns_work/full.log" && return 1; }
     [ "$(wc -l <"$netns_work/full.log")" -eq 1 ] || { cat "$netns_work/full.log" && return 1; }
@@ -221,7 +244,7 @@ check "the user still reaches the host" lossless a -I "$UE" "$ADDRESS_B4"
 stop "$traffic"
 check "one connection has lived through it, and nothing was doubled" traffic_is_whole
 check "the peer was told of no unknown tunnel" says '^0$' grep -c 'error indication' "$netns_work/peer.log"
-before=$(usage)
+before=$(settled_usage)
 stop_node TERM
 check "it stops" equal "exit code" 0 "$node_status"
 try "it starts again behind a stop" start_node
