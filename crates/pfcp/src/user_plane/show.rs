@@ -86,11 +86,11 @@ pub struct MessageCount {
 
 /// Messages that were received and sent, by type and cause.
 #[derive(Debug)]
-pub(super) struct Messages(BTreeMap<(Way, MessageType, Option<Cause>), u64>);
+pub(super) struct Messages(BTreeMap<(MessageDirection, MessageType, Option<Cause>), u64>);
 
 /// Which way a message went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Way {
+enum MessageDirection {
     Received,
     Sent,
 }
@@ -108,7 +108,10 @@ impl Default for Messages {
     /// A rate needs counts from before the first message, so the usual ones begin with 0.
     fn default() -> Messages {
         let both = |(request, response)| {
-            [((Way::Received, request, None), 0), ((Way::Sent, response, Some(Cause::ACCEPTED)), 0)]
+            [
+                ((MessageDirection::Received, request, None), 0),
+                ((MessageDirection::Sent, response, Some(Cause::ACCEPTED)), 0),
+            ]
         };
         Messages(USUAL.into_iter().flat_map(both).collect())
     }
@@ -117,19 +120,26 @@ impl Default for Messages {
 impl Messages {
     /// One was received.
     pub fn received(&mut self, kind: MessageType, cause: Option<Cause>) {
-        *self.0.entry((Way::Received, kind, cause)).or_default() += 1;
+        *self.0.entry((MessageDirection::Received, kind, cause)).or_default() += 1;
     }
 
     /// One was sent, or sent again.
     pub fn sent(&mut self, message: &Message<'_>) {
-        *self.0.entry((Way::Sent, message.message_type(), message.cause())).or_default() += 1;
+        *self
+            .0
+            .entry((MessageDirection::Sent, message.message_type(), message.cause()))
+            .or_default() += 1;
     }
 
     fn view(&self) -> Vec<MessageCount> {
-        let one = |((way, kind, cause), count): (&(Way, MessageType, Option<Cause>), &u64)| {
+        let one = |((direction, kind, cause), count): (
+            &(MessageDirection, MessageType, Option<Cause>),
+            &u64,
+        )| {
             MessageCount {
                 message: kind.name().to_lowercase().replace(' ', "_"),
-                direction: if *way == Way::Received { "rx" } else { "tx" }.to_owned(),
+                direction: if *direction == MessageDirection::Received { "rx" } else { "tx" }
+                    .to_owned(),
                 cause: cause.map(|cause| cause.0.to_string()),
                 count: *count,
             }
