@@ -79,6 +79,8 @@ struct Scene {
     /// Frames that were switched, and one in so many that is lost.
     switched: u64,
     loses: Option<u64>,
+    /// What came back from the last function.
+    returned: Vec<Vec<u8>>,
     _folder: tempfile::TempDir,
 }
 
@@ -91,7 +93,14 @@ impl Scene {
             Process::start("mischief", folder.path().join("mischief"), MISCHIEF, 1),
             Process::start("tally", folder.path().join("count"), COUNT, 2),
         ];
-        let mut scene = Scene { rig, processes, switched: 0, loses: None, _folder: folder };
+        let mut scene = Scene {
+            rig,
+            processes,
+            switched: 0,
+            loses: None,
+            returned: Vec::new(),
+            _folder: folder,
+        };
         scene
             .until(|scene| ["mischief", "count"].iter().all(|name| scene.state(name) == "running"));
         scene
@@ -118,11 +127,15 @@ impl Scene {
 
     fn switch(&mut self) -> bool {
         let mut frames = self.rig.receive(2);
-        for process in &mut self.processes {
-            for far in &mut process.far {
+        for (at, process) in self.processes.iter_mut().enumerate() {
+            for (device, far) in process.far.iter_mut().enumerate() {
                 let mut batch = Batch::new();
                 while far.rx.receive(&mut batch, 32) > 0 {
+                    let received = frames.len();
                     frames.extend(batch.drain().map(|packet| packet.data().to_vec()));
+                    if (at, device) == (1, 1) {
+                        self.returned.extend_from_slice(&frames[received..]);
+                    }
                 }
             }
         }
@@ -239,20 +252,13 @@ fn what_the_switch_loses_is_counted_and_its_credit_regained() {
 fn frames_of_others_are_strays() {
     let mut scene = Scene::new("workers: {count: 2}");
     scene.rig.offer(0, &[up(1, b".0 one"), up(2, b".0 two")]);
-    let mut frames = Vec::new();
     let mut came = 0;
-    // What comes back from the last function is remembered, and sent again by others.
     scene.until(|scene| {
         came += scene.rig.receive(1).len();
-        scene.rig.settle();
-        let far = &mut scene.processes[1].far[1];
-        let mut batch = Batch::new();
-        far.rx.receive(&mut batch, 32);
-        let seen: Vec<Vec<u8>> = batch.drain().map(|packet| packet.data().to_vec()).collect();
-        seen.iter().for_each(|frame| scene.carry(frame));
-        frames.extend(seen);
         came == 2
     });
+    // What came back from the last function is sent again by others.
+    let frames = std::mem::take(&mut scene.returned);
     assert_eq!(frames.len(), 2);
     let strays = |scene: &mut Scene| -> u64 {
         let functions = scene.rig.node.agent().snapshot().functions;
