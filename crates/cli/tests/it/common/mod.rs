@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+const WEFT: &str = env!("CARGO_BIN_EXE_weft");
+
 /// Longest wait for anything; a machine under load is slow.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -42,7 +44,11 @@ impl TestFolder {
 
     /// The program, to be run in this folder.
     pub fn weft(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
+        self.command(WEFT, arguments)
+    }
+
+    fn command(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.args(arguments).current_dir(self.folder.path());
         for name in [
             "METRICS",
@@ -68,9 +74,9 @@ impl TestFolder {
         Ended { code, out: all(&running.out), err: all(&running.err) }
     }
 
-    /// Starts a node and waits until it is ready.
+    /// Starts a node and waits until it is ready. Its workers never wait, so other tests go first.
     pub fn start(&self, arguments: &[&str]) -> Running {
-        Running::start(self.weft(&[&["run"], arguments].concat()))
+        Running::start(self.command("nice", &[&["-n10", WEFT, "run"], arguments].concat()))
     }
 }
 
