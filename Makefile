@@ -35,8 +35,7 @@ demo: build
 	$(WEFT) demo
 
 build:
-	@scripts/prepare build
-	$(CARGO) build --release --locked -p weft-cli
+	@scripts/build $(CARGO)
 	@scripts/split-debug $(WEFT)
 
 # What is compiled for tests is linted by clippy and rustdoc as it is compiled, not once more.
