@@ -141,6 +141,7 @@ soak: build
 	WEFT=$(WEFT) UPGRADES=20 RATE=10000 tests/end-to-end/upgrade.sh
 	WEFT=$(WEFT) UPGRADES=20 tests/end-to-end/pfcp-upgrade.sh
 	WEFT_SEEDS=20000 $(CARGO) test --release --locked -p weft-state
+	scripts/dpdk-bindings --check
 	$(MAKE) test-nics
 	$(MAKE) test-sriov
 	$(MAKE) test-vm

@@ -1,7 +1,11 @@
-//! Finds DPDK by pkg-config, compiles the shim for its inline functions, and
-//! generates bindings for the names on the allow-list only.
+//! Finds DPDK by pkg-config and compiles the shim for its inline functions. The bindings, of the
+//! names on the allow-list only, are in the tree for DPDK 22.11, so that a build needs neither
+//! bindgen nor clang: `scripts/dpdk-bindings` makes them. For another series of DPDK the program
+//! `bindgen` makes them here.
 
+use std::env;
 use std::path::PathBuf;
+use std::process::Command;
 
 /// Functions that the safe layer calls. DPDK exports a thousand more.
 const FUNCTIONS: &[&str] = &[
@@ -55,13 +59,43 @@ const FUNCTIONS: &[&str] = &[
     "weft_.*",
 ];
 
-const TYPES: &[&str] = &["rte_mbuf", "rte_mempool", "rte_ring", "rte_eth_.*", "rte_ether_addr"];
+const TYPES: &[&str] = &[
+    "rte_dev_event_type",
+    "rte_eth_event_type",
+    "rte_eth_rx_mq_mode",
+    "rte_mbuf",
+    "rte_mempool",
+    "rte_ring",
+];
+
+/// Types whose fields the safe layer does not read.
+const OPAQUE: &[&str] = &[
+    "rte_device",
+    "rte_eth_dcb_.*",
+    "rte_eth_rxseg.*",
+    "rte_eth_vmdq_.*",
+    "rte_mbuf_ext_shared_info",
+    "rte_mempool",
+    "rte_mempool_cache",
+    "rte_mempool_objhdr",
+    "rte_memzone",
+    "rte_ring",
+    "rte_ring_.*",
+    "__rte_ring.*",
+];
 
 const VARIABLES: &[&str] = &["RTE_PKTMBUF_HEADROOM", "RING_F_SP_ENQ", "RING_F_SC_DEQ", "WEFT_.*"];
 
+/// The series of DPDK that the bindings in the tree are of: its stable releases keep one binary
+/// interface.
+const SERIES: &str = "22.11";
+
 fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=src/shim.c");
     println!("cargo:rerun-if-changed=src/shim.h");
+    println!("cargo:rerun-if-env-changed=WEFT_BINDINGS");
+    println!("cargo:rustc-check-cfg=cfg(generated)");
     let dpdk = pkg_config::Config::new()
         .range_version("22.11".."24")
         .probe("libdpdk")
@@ -70,38 +104,48 @@ fn main() {
     // pkg-config leaves out as it does all drivers.
     println!("cargo:rustc-link-lib=rte_net_ring");
 
-    let include: Vec<String> =
+    let mut flags: Vec<String> =
         dpdk.include_paths.iter().map(|path| format!("-I{}", path.display())).collect();
-    let flags = ["-include", "rte_config.h", "-march=corei7"];
-
+    flags.extend(["-include", "rte_config.h", "-march=corei7"].map(str::to_owned));
     let mut shim = cc::Build::new();
     shim.file("src/shim.c").opt_level(3).warnings(false);
-    include.iter().map(String::as_str).chain(flags).for_each(|flag| {
+    flags.iter().for_each(|flag| {
         shim.flag(flag);
     });
     shim.compile("weft_dpdk_shim");
 
-    let mut bindings = bindgen::Builder::default()
-        .header("src/shim.h")
-        .clang_args(include.iter().map(String::as_str).chain(flags))
-        .generate_comments(false)
-        .derive_default(true)
-        .layout_tests(true)
-        .prepend_enum_name(false)
-        .use_core();
-    for name in FUNCTIONS {
-        bindings = bindings.allowlist_function(name);
+    let of_series = dpdk.version.strip_prefix(SERIES).is_some_and(|rest| {
+        // Not 22.110.
+        rest.is_empty() || rest.starts_with('.')
+    });
+    if !of_series || env::var_os("WEFT_BINDINGS").is_some_and(|wish| wish == "generate") {
+        println!("cargo:rustc-cfg=generated");
+        generate(&dpdk.version, &flags);
     }
-    for name in TYPES {
-        bindings = bindings.allowlist_type(name);
+}
+
+/// Writes bindings into OUT_DIR, for another series of DPDK.
+fn generate(version: &str, flags: &[String]) {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let mut bindgen = Command::new("bindgen");
+    bindgen.arg("src/shim.h").arg("--output").arg(out.join("bindings.rs"));
+    bindgen.args(["--no-doc-comments", "--no-prepend-enum-name", "--with-derive-default"]);
+    bindgen.arg("--use-core");
+    let lists = [
+        ("--allowlist-function", FUNCTIONS),
+        ("--allowlist-type", TYPES),
+        ("--allowlist-var", VARIABLES),
+        ("--opaque-type", OPAQUE),
+    ];
+    for (option, names) in lists {
+        names.iter().for_each(|name| {
+            bindgen.args([option, name]);
+        });
     }
-    for name in VARIABLES {
-        bindings = bindings.allowlist_var(name);
-    }
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    bindings
-        .generate()
-        .unwrap_or_else(|error| panic!("bindgen (apt install clang): {error}"))
-        .write_to_file(out.join("bindings.rs"))
-        .expect("OUT_DIR is writable");
+    let done = bindgen.arg("--").args(flags).status();
+    assert!(
+        done.is_ok_and(|status| status.success()),
+        "DPDK {version} needs bindings of its own: apt install clang, and \
+         cargo install --locked --version 0.72.1 bindgen-cli"
+    );
 }
