@@ -37,7 +37,7 @@ pub(crate) use self::configuration::Configuration;
 use self::contexts::FunctionContexts;
 pub use self::contexts::usage;
 pub(crate) use self::restore::follow::change_functions;
-pub(crate) use self::restore::{Followed, ReadBearers};
+pub(crate) use self::restore::{Followed, ReadAhead};
 pub use self::show::paths;
 pub(crate) use self::state::{Keeping, Persistence, configured, folder_of, restore_compositions};
 pub use self::state::{Lease, StandbyView, StateView};

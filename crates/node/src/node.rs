@@ -19,7 +19,7 @@ use weft_node_config::{Blueprint, Workers};
 use weft_state::{Durability, Store};
 
 use crate::agent::show::Snapshot;
-use crate::agent::{Agent, Handle, Keeping, Lease, ReadBearers, configured, restore_compositions};
+use crate::agent::{Agent, Handle, Keeping, Lease, ReadAhead, configured, restore_compositions};
 use crate::assemble::{Assembled, assemble};
 use crate::error::BuildError;
 
@@ -95,11 +95,11 @@ impl Node {
         let (records, described) = (store.snapshot()?, blueprint.clone());
         // Records are read while the node is assembled.
         thread::scope(|scope| {
-            let bearers = ReadBearers::begin(scope, &records, &described)?;
+            let read = ReadAhead::begin(scope, &records, &described)?;
             let mut node = Node::build_with(eal, blueprint, time)?;
             let Node { agent, workers, .. } = &mut node;
             agent.persistence.configured = configured;
-            agent.restoration(workers).restore((store, bearers), keeping)?;
+            agent.restoration(workers).restore((store, read), keeping)?;
             Ok(node)
         })
     }

@@ -51,6 +51,7 @@ pub use traffic::offered::uplink;
 pub use trials::alone;
 pub use trials::closed::Cost;
 pub use trials::devices::Step;
+pub use trials::first_packets::{FirstPackets, Passed};
 pub use trials::open::{Arrivals, Arrived, Ends, FarDevices, Offer, OpenLoop, Work};
 pub use trials::standing::Standing;
 pub use trials::window::WINDOW;

@@ -24,6 +24,8 @@ const X: &str = "bearers";
 const READY: &str = "ready";
 const FIRST: &str = "first packet";
 const ALL: &str = "first packets of all";
+const READY_ALL: &str = "ready, with contexts of all";
+const FIRST_ALL: &str = "first packets of all, with contexts of all";
 const RATE: &str = "durable commands";
 const LATENCY: &str = "a durable batch, p99";
 const UPGRADE: &str = "an upgrade";
@@ -47,6 +49,9 @@ pub struct Parameters {
     /// Bearers that commands have added.
     #[schemars(inner(range(min = 1, max = 10_000_000)))]
     bearers: Vec<u32>,
+    /// Bearers whose contexts of functions are all in the store as well: they have had traffic.
+    #[schemars(inner(range(min = 1, max = 10_000_000)))]
+    contexts: Vec<u32>,
     /// Users of nodes that are taken over.
     #[schemars(inner(range(min = 1, max = 10_000_000)))]
     users: Vec<u32>,
@@ -128,7 +133,8 @@ impl Study for Restarts {
                     .and(LATENCY, Some(commands.p99.as_secs_f64() * 1e6));
             }
             Ok((values, 0.0))
-        })
+        })?;
+        parameters.restart_with_contexts(run)
     }
 
     fn conclude(parameters: &Parameters, results: &mut Results) {
@@ -145,6 +151,8 @@ impl Study for Restarts {
             ("restart_seconds_1m", ready),
             ("first_packet_ms_1m", first),
             ("all_first_packets_seconds_1m", all),
+            ("restart_seconds_1m_contexts", at(READY_ALL, MILLION)),
+            ("all_first_packets_seconds_1m_contexts", at(FIRST_ALL, MILLION)),
             ("commands_per_s_durable", rate),
             ("command_latency_us_p99_durable", latency),
             ("upgrade_blackout_ms_1k", at(UPGRADE, 1000)),
@@ -175,6 +183,21 @@ impl Study for Restarts {
 }
 
 impl Parameters {
+    /// The same with contexts of all bearers in the store.
+    fn restart_with_contexts(&self, run: &mut Run<'_>) -> Result<(), Failure> {
+        run.series(READY_ALL, X, "s", Some(Better::Lower));
+        run.series(FIRST_ALL, X, "s", Some(Better::Lower));
+        let cells: Vec<_> =
+            self.contexts.iter().map(|count| Cell::new(READY_ALL, *count, *count)).collect();
+        run.rounds(self.repetitions, &cells, |rig, &bearers| {
+            let mut restart = Restart::new(rig, bearers)?;
+            restart.checkpoint_all()?;
+            let outcome = restart.kill_and_start()?;
+            let values = Values::of(outcome.ready.as_secs_f64());
+            Ok((values.and(FIRST_ALL, Some(outcome.all.as_secs_f64())), 0.0))
+        })
+    }
+
     /// Counts packets that are lost while a node goes from process to process.
     fn lose(&self, run: &mut Run<'_>) -> Result<(), Failure> {
         let Upgrades { count, users, pps } = self.upgrades;

@@ -1,6 +1,7 @@
 //! A node that starts again: everything that its last life has kept is there before the first
 //! packet.
 
+mod ahead;
 mod bearers;
 mod contexts;
 pub(crate) mod follow;
@@ -12,8 +13,8 @@ use weft_dataplane::worker::Worker;
 use weft_function::Scope;
 use weft_state::{Change, StateError, Store};
 
-pub(crate) use self::bearers::ReadBearers;
-use self::contexts::{Contexts, Wanted};
+pub(crate) use self::ahead::ReadAhead;
+use self::contexts::{Contexts, Written};
 pub(crate) use self::follow::Followed;
 use self::sessions::UNREAD;
 pub(super) use self::sessions::tell_lost;
@@ -41,24 +42,25 @@ pub(crate) struct Restoration<'a> {
 }
 
 impl Restoration<'_> {
-    /// Takes what is in `store`, of which a thread reads the bearers, and keeps what changes from
+    /// Takes what is in `store`, of which a thread reads bearers and contexts, and keeps what changes from
     /// now on. Workers have met no packet.
     ///
     /// # Errors
     /// [`BuildError`], above all [`BuildError::Kept`].
     pub fn restore(
         &mut self,
-        (store, bearers): (Store, ReadBearers),
+        (store, read): (Store, ReadAhead),
         keeping: Keeping,
     ) -> Result<(), BuildError> {
         let begun = Instant::now();
-        let bearers = self.take_bearers(bearers)?;
+        let bearers = self.take_bearers(&read)?;
         let (sessions, lost) = self.restore_sessions(&store)?;
         tell_lost(&lost);
         let mut contexts = Contexts::default();
-        self.restore_contexts(&store, Wanted::All, &mut contexts)?;
-        let contexts = contexts.finish();
-        self.go_on((store, keeping), Restored { bearers, sessions, contexts }, begun)
+        self.take_contexts(read, &mut contexts)?;
+        let (contexts, written) = self.finish(contexts);
+        let restored = Restored { bearers, sessions, contexts };
+        self.go_on((store, keeping), (restored, written), begun)
     }
 
     /// Goes on with `store` as a node that has followed its records: they are of the life of the
@@ -75,14 +77,17 @@ impl Restoration<'_> {
         let begun = Instant::now();
         let (sessions, contexts) = self.end_following(followed, &store)?;
         let bearers = self.node.subscribers.bearers.count() as u64;
-        self.go_on((store, keeping), Restored { bearers, sessions, contexts }, begun)
+        // Contexts that were followed one by one may be others than those of the store.
+        let restored = (Restored { bearers, sessions, contexts }, Written::default());
+        self.go_on((store, keeping), restored, begun)
     }
 
-    /// Users, bearers, sessions and contexts are there: keeps what changes from now on.
+    /// Users, bearers, sessions and contexts are there: keeps what changes from now on. What is
+    /// known to be `written` of contexts is not written again before it changes.
     fn go_on(
         &mut self,
         (mut store, keeping): (Store, Keeping),
-        restored: Restored,
+        (restored, written): (Restored, Written),
         begun: Instant,
     ) -> Result<(), BuildError> {
         let life_before = read_life(&store)?;
@@ -99,7 +104,11 @@ impl Restoration<'_> {
         let age = if keeping.rate > 0 { 0 } else { NEVER };
         store.write(&[life(false, age), Change::put(NODE, CRASHES, 1, &crashes.to_le_bytes())])?;
         let Provisioning { persistence, blueprint, subscribers, .. } = &mut self.node;
-        persistence.begin_to_keep((store, keeping, restored), (blueprint, subscribers))?;
+        let state =
+            persistence.begin_to_keep((store, keeping, restored), (blueprint, subscribers))?;
+        for (function, hashes) in written {
+            *state.checkpoints.written_of(&blueprint.functions[function].name) = hashes;
+        }
         if let Some(last) = life_before {
             let seconds = begun.elapsed().as_secs_f64();
             let lost = match last {

@@ -2,7 +2,9 @@
 //! that are watched.
 
 use std::collections::hash_map::Entry::{Occupied, Vacant};
+use std::hint::black_box;
 
+use arrayvec::ArrayVec;
 use weft_function::TunnelEnd;
 
 use super::Numbered;
@@ -10,6 +12,9 @@ use crate::gtpu_peers::Paths;
 
 /// A tunnel: the number of its path, and its TEID at the peer.
 type Key = (u32, u32);
+
+/// Tunnels that are looked for at the same time.
+const AT_ONCE: usize = 16;
 
 /// Bearers or sessions, by the tunnels that they send into.
 #[derive(Debug)]
@@ -47,11 +52,35 @@ impl<I: Copy + PartialEq> Tunnels<I> {
         paths: &mut Paths,
         now: u64,
     ) {
-        for end in ends {
-            let key = (paths.enter((end.local, end.peer), now), end.teid.0);
-            match self.first.entry(key) {
-                Vacant(first) => drop(first.insert(id)),
-                Occupied(_) => self.more.entry(key).or_default().push(id),
+        self.enter_all(ends.into_iter().map(|end| (id, end)), paths, now);
+    }
+
+    /// The same of several bearers or sessions. All are looked for before any is noted: lookups
+    /// that do not depend on each other wait for memory at the same time.
+    pub fn enter_all(
+        &mut self,
+        ends: impl Iterator<Item = (I, TunnelEnd)>,
+        paths: &mut Paths,
+        now: u64,
+    ) {
+        let key =
+            |(id, end): (I, TunnelEnd)| ((paths.enter((end.local, end.peer), now), end.teid.0), id);
+        let mut ends = ends.map(key);
+        loop {
+            let some: ArrayVec<(Key, I), AT_ONCE> = ends.by_ref().take(AT_ONCE).collect();
+            if some.len() > 1 {
+                for (key, _) in &some {
+                    black_box(self.first.contains_key(key));
+                }
+            }
+            for (key, id) in &some {
+                match self.first.entry(*key) {
+                    Vacant(first) => drop(first.insert(*id)),
+                    Occupied(_) => self.more.entry(*key).or_default().push(*id),
+                }
+            }
+            if some.len() < AT_ONCE {
+                return;
             }
         }
     }

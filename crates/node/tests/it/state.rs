@@ -248,6 +248,76 @@ fn a_round_before_the_end_writes_what_has_changed_and_leaves_little() {
 }
 
 #[test]
+fn contexts_that_were_read_are_not_written_before_they_change() {
+    let folder = tempfile::tempdir().unwrap();
+    // Slow enough that no context has its turn.
+    let yaml = UPF.replace("rate: 100000", "rate: 1");
+    let mut rig = restored(&yaml, folder.path()).unwrap();
+    let users: Vec<_> = (1..=60).map(|number| user(number.into(), number)).collect();
+    apply(&mut rig, Value::Array(users)).unwrap();
+    rig.send(0, &vec![uplink(1); 5]);
+    rig.send(0, &vec![uplink(2); 3]);
+    assert!(round(&mut rig).unwrap() >= 60);
+    let left = left_by(folder.path());
+    let mut again = restored(&yaml, left.path()).unwrap();
+    assert_eq!(round(&mut again), Some(0));
+    again.send(0, &vec![uplink(1); 2]);
+    assert_eq!(round(&mut again), Some(1));
+    // What was read for a bearer says nothing of the next one that has its slot.
+    apply(&mut again, json!([{"remove": 2}])).unwrap();
+    apply(&mut again, json!([user(2, 2)])).unwrap();
+    again.send(0, &vec![uplink(2); 3]);
+    assert_eq!(round(&mut again), Some(1));
+    let left = left_by(left.path());
+    let mut third = restored(&yaml, left.path()).unwrap();
+    assert_eq!((counted(&mut third, 1), counted(&mut third, 2)), (7, 3));
+    // A node that is stopped knows it, too.
+    third.send(0, &[uplink(2)]);
+    third.node.stop();
+    let mut fourth = restored(&yaml, left.path()).unwrap();
+    assert_eq!((counted(&mut fourth, 1), counted(&mut fourth, 2)), (7, 4));
+    assert_eq!(round(&mut fourth), Some(0));
+}
+
+#[test]
+fn contexts_of_more_users_than_are_read_at_once_find_theirs() {
+    const MANY: u64 = 10_000;
+    let folder = tempfile::tempdir().unwrap();
+    let yaml = UPF.replace("users: 64", "users: 10240").replace("rate: 100000", "rate: 1");
+    let mut rig = restored(&yaml, folder.path()).unwrap();
+    let add = |id: u64| {
+        let [_, _, high, low] = (id as u32).to_be_bytes();
+        json!({"add": {"id": id, "like": "like",
+            "match": {"ipv4": format!("10.46.{high}.{low}"), "teid": 0x10_0000 + id}}})
+    };
+    for first in (0..MANY).step_by(1000) {
+        apply(&mut rig, Value::Array((first..first + 1000).map(add).collect())).unwrap();
+    }
+    let some = [0_u32, 1, 4_095, 4_096, 9_999];
+    let packets = |id: u32, count: u32| {
+        let [_, _, high, low] = id.to_be_bytes();
+        let inside = udp([10, 46, high, low], HOST, b"up").split_off(14);
+        let frame =
+            datagram(&message(MessageType::G_PDU, 0x10_0000 + id, Extensions::NONE, &inside));
+        vec![frame; count as usize]
+    };
+    for (id, count) in some.into_iter().zip(1..) {
+        rig.send(0, &packets(id, count));
+        assert_eq!(rig.receive(1).len(), count as usize);
+    }
+    assert!(round(&mut rig).unwrap() >= MANY);
+    let left = left_by(folder.path());
+    let mut again = restored(&yaml, left.path()).unwrap();
+    let view = again.node.agent().state_view().unwrap();
+    assert!(view.restored_contexts >= MANY, "{view:?}");
+    for (id, count) in some.into_iter().zip(1_u64..) {
+        assert_eq!(counted(&mut again, id.into()), count, "bearer {id}");
+    }
+    assert_eq!(counted(&mut again, 5_000), 0);
+    assert_eq!(round(&mut again), Some(0));
+}
+
+#[test]
 fn no_round_is_told_of_where_no_contexts_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let mut rig = restored(&UPF.replace("rate: 100000", "rate: 0"), folder.path()).unwrap();

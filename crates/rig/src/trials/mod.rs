@@ -3,6 +3,7 @@
 pub mod alone;
 pub(crate) mod closed;
 pub(crate) mod devices;
+pub mod first_packets;
 pub(crate) mod open;
 mod pace;
 pub(crate) mod sections;

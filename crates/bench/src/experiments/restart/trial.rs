@@ -4,31 +4,28 @@
 use std::fs;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tempfile::TempDir;
-use weft_dpdk::{Pool, Port, PortOptions};
 use weft_functions::KINDS;
 use weft_node::bearer::{Action, BearerCommand, BearerId, BearerSettings, Detection, Settings};
 use weft_node::{Agent, Node};
 use weft_node_config::{self as config, Blueprint, UserKey};
 use weft_state::{Owner, Role, Store};
-use weft_traffic::{Expected, Rate, Receiver, Selection, Source};
 
-use weft_rig::Failure;
-use weft_rig::{Rig, uplink};
+use weft_rig::{Failure, FirstPackets, Rig};
 
-pub(super) const DESCRIPTORS: u16 = 1024;
+pub(super) const DESCRIPTORS: u16 = 4096;
 pub(super) const PACKETS: u32 = 4095;
+/// Buffers of a node: more than both of its rings and all that is under way.
+const MEMORY: u32 = 8 * DESCRIPTORS as u32 - 1;
 /// Commands that are given at once where their time is not measured.
 const AT_ONCE: u32 = 1000;
-/// Packets that a node has not sent on yet; both of its rings have room for more.
-const IN_FLIGHT: u64 = DESCRIPTORS as u64 / 2;
-/// Packets that do not arrive for so long do not arrive any more.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// What is not on the disk within this time does not come there any more.
+const PATIENCE: Duration = Duration::from_secs(120);
 pub(super) const FRAME_BYTES: usize = 128;
 
 /// How commands are given.
@@ -157,55 +154,54 @@ impl<'r> Restart<'r> {
         Ok(Commanded { per_second, p99 })
     }
 
+    /// Contexts of all bearers are on the disk.
+    ///
+    /// # Errors
+    /// When they are not in time.
+    pub fn checkpoint_all(&mut self) -> Result<(), Failure> {
+        let (told, tells) = channel();
+        self.node.agent().checkpoint_all(move |contexts| {
+            // Who waits may have given up.
+            let _ = told.send(contexts);
+        });
+        let begun = Instant::now();
+        loop {
+            while self.node.step() {}
+            match tells.recv_timeout(Duration::from_millis(1)) {
+                Ok(_) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) if begun.elapsed() < PATIENCE => {}
+                Err(_) => return Err("contexts are not kept, or the disk is slow".into()),
+            }
+        }
+    }
+
     /// What is on the disk at this moment is all that another node has.
     ///
     /// # Errors
     /// When it does not start, or a user's packet does not leave.
-    pub fn kill_and_start(self) -> Result<Started, Failure> {
+    pub fn kill_and_start(mut self) -> Result<Started, Failure> {
         let left = tempfile::tempdir()?;
+        wait_until_at_rest(&mut self.node)?;
         fs::copy(self.folder.path().join("state.redb"), left.path().join("state.redb"))?;
         let Restart { rig, bearers, folder, node, .. } = self;
         drop(node);
         drop(folder);
         let ([access, core], blueprint) = blueprint(rig, bearers)?;
+        let users = (bearers, FRAME_BYTES);
+        let name = format!("traffic{}", rig.serial());
+        let packets = FirstPackets::of(rig.eal, &name, users, DESCRIPTORS)?;
         let begun = Instant::now();
         let node = Node::restore(rig.eal, blueprint, store(&left)?)?.start(rig.eal)?;
         let (ready, handle) = (begun.elapsed(), node.handle());
-        let pool = Pool::new(rig.eal, &format!("traffic{}", rig.serial()), PACKETS)?;
-        let options = PortOptions { descriptors: DESCRIPTORS, ..PortOptions::default() };
-        let access = Port::open(rig.eal, &access, &options, &pool)?;
-        let core = Port::open(rig.eal, &core, &options, &pool)?;
-        let queues = access.take_tx(0).zip(core.take_rx(0));
-        let (mut tx, mut rx) = queues.ok_or("a device without queues")?;
-        let mut load = uplink(bearers, FRAME_BYTES, Rate::Unlimited);
-        load.shares[0].selection = Selection::RoundRobin;
-        let mut source = Source::of(&load)?;
-        let expected = load.shares.iter().map(|share| Expected::of(&share.template, share.users));
-        let mut receiver = Receiver::new(expected);
-        let (mut sent, mut received) = (0, 0);
-        let (mut first, mut last) = (None, Instant::now());
-        while received < u64::from(bearers) && last.elapsed() < PATIENCE {
-            if sent < u64::from(bearers) && sent - received < IN_FLIGHT {
-                sent += source.send(&mut tx, &pool) as u64;
-            }
-            let now = receiver.receive(&mut rx) as u64;
-            if now > 0 {
-                first.get_or_insert_with(|| begun.elapsed());
-                last = Instant::now();
-                received += now;
-            }
-        }
-        let all = begun.elapsed();
-        if received < u64::from(bearers) {
-            return Err(format!("packets of {received} of {bearers} users have left").into());
-        }
+        let passed = packets.pass(rig.eal, &access, &core)?;
         let drops = handle.ask(|agent| agent.snapshot().drops)?;
         drop(handle);
         node.stop();
         if let Some(drop) = drops.iter().find(|drop| drop.packets > 0) {
             return Err(format!("{} packets were dropped: {}", drop.packets, drop.reason).into());
         }
-        Ok(Started { ready, first: first.unwrap_or(all), all })
+        let (first, all) = (passed.first - begun, passed.all - begun);
+        Ok(Started { ready, first, all })
     }
 }
 
@@ -230,6 +226,19 @@ fn wait_durable(node: &mut Node) -> Result<(), Failure> {
     while node.step() {}
     let outcome = tells.recv().map_err(|error| error.to_string())?;
     outcome.map_err(|why| why.to_string().into())
+}
+
+/// Waits until nothing is being written any more: a file that is written cannot be copied as it is
+/// at one moment. The agent has no rounds meanwhile, and so gives nothing more to write.
+fn wait_until_at_rest(node: &mut Node) -> Result<(), Failure> {
+    let begun = Instant::now();
+    while node.agent().state_view().is_some_and(|view| view.behind > 0) {
+        if begun.elapsed() > PATIENCE {
+            return Err("the disk does not keep up".into());
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
 }
 
 fn add(id: u32, settings: &Settings) -> BearerCommand {
@@ -276,7 +285,7 @@ pub(super) fn blueprint_at(
         "kind": "Node",
         "metadata": {"name": "bench"},
         "workers": {"polling": "busy"},
-        "memory": {"packets": weft_rig::setup::PACKETS},
+        "memory": {"packets": MEMORY},
         "limits": {"users": bearers + 1},
         "gtpu": {"echoInterval": 0},
         "state": {"directory": "unused"},

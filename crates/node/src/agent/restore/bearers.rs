@@ -1,94 +1,21 @@
-//! Bearers that are there again when the node starts. A thread reads their records, this one puts
-//! them into the books, and another one gives them to the workers.
+//! Bearers that are there again when the node starts. A thread reads their records
+//! ([`ReadAhead`]), this one puts them into the books, and another one gives them to the workers.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::{self, Scope};
+use std::sync::mpsc::sync_channel;
+use std::thread;
 
 use weft_dataplane::worker::Worker;
-use weft_node_config::Blueprint;
 use weft_state::Records;
 
 use super::Restoration;
+use super::ahead::{Piece, ReadAhead};
 use crate::agent::provisioning::Provisioning;
-use crate::agent::state::{BEARERS, DEDICATED};
-use crate::bearer::record::Reading;
-use crate::bearer::{BearerCommand, BearerError, BearerId, NewBearer};
+use crate::bearer::{BearerCommand, BearerError, NewBearer};
 use crate::error::BuildError;
 use crate::subscribers::Changes;
 
-/// Bearers that are put into the books at once.
-const AT_ONCE: usize = 4096;
-/// So many times as many are read before they are wanted: while the node is assembled.
-const READ_AHEAD: usize = 64;
-/// So many times as many wait for the workers.
+/// So many times as many bearers as are read at once wait for the workers.
 const AHEAD: usize = 4;
-
-/// Bearers that are to come, or why there are none.
-type Read = Result<Vec<NewBearer>, BuildError>;
-
-/// Bearers that a thread reads from their records, default bearers first.
-pub(crate) struct ReadBearers {
-    read: Receiver<Read>,
-    /// There are no more than these.
-    most: usize,
-}
-
-impl ReadBearers {
-    /// Begins to read those of `records` that a node of this configuration is to have.
-    ///
-    /// # Errors
-    /// [`BuildError::NoThread`].
-    pub fn begin<'scope>(
-        scope: &'scope Scope<'scope, '_>,
-        records: &'scope (dyn Records + Sync),
-        blueprint: &'scope Blueprint,
-    ) -> Result<ReadBearers, BuildError> {
-        let (tell, told) = sync_channel(READ_AHEAD);
-        let read = move || {
-            if let Err(error) = read_all(records, blueprint, &tell) {
-                // Who wanted them may have given up.
-                let _ = tell.send(Err(error));
-            }
-        };
-        let thread = thread::Builder::new().name("restore".to_owned());
-        thread.spawn_scoped(scope, read).map_err(BuildError::NoThread)?;
-        Ok(ReadBearers { read: told, most: records.most() })
-    }
-}
-
-fn read_all(
-    records: &dyn Records,
-    blueprint: &Blueprint,
-    tell: &SyncSender<Read>,
-) -> Result<(), BuildError> {
-    let mut reading = Reading::new(blueprint);
-    for kind in [BEARERS, DEDICATED] {
-        let mut some = Vec::with_capacity(AT_ONCE);
-        let mut refused = None;
-        let read = records.each_of(kind, &mut |key, version, octets| {
-            let number = key.try_into().map_err(|_| "a bearer without a number")?;
-            let id = BearerId(u64::from_be_bytes(number));
-            match reading.read(id, version, octets) {
-                Ok(bearer) => some.push(bearer),
-                Err(wrong) => {
-                    refused = Some(BuildError::Kept { id, reason: wrong.to_string() });
-                    return Err(String::new());
-                }
-            }
-            if some.len() < AT_ONCE {
-                return Ok(());
-            }
-            let full = std::mem::replace(&mut some, Vec::with_capacity(AT_ONCE));
-            tell.send(Ok(full)).map_err(|_| "nothing takes it any more".to_owned())
-        });
-        if let Some(refused) = refused {
-            return Err(refused);
-        }
-        read?;
-        let _ = tell.send(Ok(some));
-    }
-    Ok(())
-}
 
 impl Restoration<'_> {
     /// Adds the bearers that records say. How many there are.
@@ -102,8 +29,8 @@ impl Restoration<'_> {
     ) -> Result<u64, BuildError> {
         let blueprint = self.node.blueprint;
         thread::scope(|scope| {
-            let read = ReadBearers::begin(scope, records, blueprint)?;
-            self.take_bearers(read)
+            let read = ReadAhead::bearers(scope, records, blueprint)?;
+            self.take_bearers(&read)
         })
     }
 
@@ -111,7 +38,7 @@ impl Restoration<'_> {
     ///
     /// # Errors
     /// As [`restore_bearers`](Self::restore_bearers).
-    pub(super) fn take_bearers(&mut self, read: ReadBearers) -> Result<u64, BuildError> {
+    pub(super) fn take_bearers(&mut self, read: &ReadAhead) -> Result<u64, BuildError> {
         let (node, workers) = (&mut self.node, &mut *self.workers);
         thread::scope(|scope| {
             let (give, given) = sync_channel::<Changes>(AHEAD);
@@ -122,8 +49,8 @@ impl Restoration<'_> {
             let limits = &node.blueprint.limits;
             let room = limits.users.saturating_add(limits.bearers) as usize;
             node.subscribers.bearers.make_room(read.most.min(room));
-            for bearers in read.read {
-                let bearers = bearers?;
+            for piece in &read.read {
+                let Piece::Bearers(bearers) = piece? else { break };
                 count += bearers.len() as u64;
                 // The thread ends behind this one.
                 let _ = give.send(stage(node, bearers)?);

@@ -1,15 +1,19 @@
 //! Contexts of functions that a node has again: all at once when it starts, and one by one while
 //! it stands by.
 
+mod bulk;
+
 use std::collections::{BTreeMap, HashMap};
 
 use weft_dataplane::command::UserChange;
+use weft_dataplane::worker::Worker;
 use weft_node_config::FunctionPlan;
-use weft_state::{Records, StateError, Store};
+use weft_state::Store;
 
 use super::Restoration;
-use crate::agent::state::{CONTEXTS, checkpoints, names};
+use crate::agent::state::{checkpoints, names};
 use crate::bearer::session::SessionId;
+use crate::error::BuildError;
 use crate::subscribers::Whose;
 
 /// Version and octets of a record that is there; none of one that goes.
@@ -28,7 +32,7 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
-    fn has(self, plan: &FunctionPlan) -> bool {
+    pub fn has(self, plan: &FunctionPlan) -> bool {
         plan.kind.checkpointed
             && plan.composition.is_at_hand()
             && match self {
@@ -76,63 +80,80 @@ impl Taken {
     }
 }
 
+/// Contexts that functions do not take, by function: how many, and why the first.
+#[derive(Debug, Default)]
+struct Refused(BTreeMap<usize, (u64, String)>);
+
+impl Refused {
+    fn note(&mut self, function: usize, why: String) {
+        self.0.entry(function).or_insert((0, why)).0 += 1;
+    }
+}
+
+/// Hashes of contexts that are in the store as functions have them, by number of the function and
+/// slot; 0 where there is none.
+pub(super) type Written = BTreeMap<usize, Vec<u32>>;
+
 /// Contexts that a node has from records.
 #[derive(Debug, Default)]
 pub(super) struct Contexts {
     taken: Taken,
-    /// Those that functions do not take, by function: how many, and why the first.
-    refused: BTreeMap<String, (u64, String)>,
+    /// Those of the store that were taken all at once.
+    written: Written,
+    refused: Refused,
     /// Of bearers and sessions that are being made anew, by number of the function.
     carried: Vec<(Whose, usize, Vec<u8>)>,
     /// Of sessions that are not kept yet: a checkpoint may be durable before what it is of.
     early: HashMap<SessionId, BTreeMap<usize, (u8, Vec<u8>)>>,
 }
 
-impl Contexts {
-    /// Says what was refused, if anything was. How many there are.
-    pub fn finish(self) -> u64 {
-        for (function, (contexts, why)) in self.refused {
-            tracing::warn!(function, contexts, why, "contexts were not taken and begin anew");
-        }
-        self.taken.count()
-    }
+/// What a function has exported, in a record of its context; none if it was another function, of
+/// another kind.
+///
+/// # Errors
+/// What is wrong with the record.
+pub(super) fn octets_of<'a>(
+    record: &'a [u8],
+    kind: &str,
+) -> Result<Option<&'a [u8]>, &'static str> {
+    let (length, rest) = record.split_first().ok_or("a context without a function")?;
+    let split = rest.split_at_checked((*length).into());
+    let (of, octets) = split.ok_or("a context without a function")?;
+    Ok((of == kind.as_bytes()).then_some(octets))
+}
 
-    fn refuse(&mut self, function: &str, why: String) {
-        self.refused.entry(function.to_owned()).or_insert((0, why)).0 += 1;
+/// Gives a function a context of that version.
+///
+/// # Errors
+/// Why it does not take it.
+fn import(
+    worker: &mut Worker,
+    (function, slot): (usize, u32),
+    (version, octets): (u8, &[u8]),
+) -> Result<(), String> {
+    match version {
+        1..=checkpoints::VERSION => {
+            let taken = worker.begin_with_context(function as u16, slot, octets);
+            taken.map_err(|error| error.to_string())
+        }
+        _ => Err(format!("version {version}, of a newer release")),
     }
 }
 
 impl Restoration<'_> {
-    /// Gives functions the contexts that they had. Those of users that the configuration does
-    /// not have any more are left out.
-    ///
-    /// # Errors
-    /// [`StateError`].
-    pub(super) fn restore_contexts(
-        &mut self,
-        records: &dyn Records,
-        wanted: Wanted,
-        contexts: &mut Contexts,
-    ) -> Result<(), StateError> {
-        for function in 0..self.node.blueprint.functions.len() {
-            if !wanted.has(&self.node.blueprint.functions[function]) {
-                continue;
-            }
-            let prefix = names::prefix(&self.node.blueprint.functions[function].name);
-            records.each_beginning(CONTEXTS, &prefix, &mut |key, version, octets| {
-                let (_, whose) = names::read(key).ok_or("a context without an owner")?;
-                Ok(self.take_context((function, &whose), (version, octets), contexts)?)
-            })?;
-            if contexts.taken.has_none(function) {
-                continue;
-            }
-            // Contexts have settings in them; those of the configuration hold.
-            for configure in self.node.subscribers.settings_of(function) {
-                self.workers[self.node.workers.owner(configure.slot)]
-                    .begin_with_settings(&configure);
-            }
+    /// Says which contexts were refused, if any were. How many there are, and those that are in
+    /// the store.
+    pub(super) fn finish(&self, contexts: Contexts) -> (u64, Written) {
+        for (function, (count, why)) in contexts.refused.0 {
+            let function = &self.node.blueprint.functions[function].name;
+            tracing::warn!(
+                function,
+                contexts = count,
+                why,
+                "contexts were not taken and begin anew"
+            );
         }
-        Ok(())
+        (contexts.taken.count(), contexts.written)
     }
 
     /// Gives a function a context from its record, where there is such a context.
@@ -142,31 +163,20 @@ impl Restoration<'_> {
         (version, record): (u8, &[u8]),
         contexts: &mut Contexts,
     ) -> Result<(), &'static str> {
-        let plan = &self.node.blueprint.functions[function];
-        let (length, rest) = record.split_first().ok_or("a context without a function")?;
-        let split = rest.split_at_checked((*length).into());
-        let (kind, octets) = split.ok_or("a context without a function")?;
+        let kind = self.node.blueprint.functions[function].kind.name;
+        let Some(octets) = octets_of(record, kind)? else { return Ok(()) };
         let scope = self.node.trials.instance(function).scope();
-        let is_known = plan.kind.name.as_bytes() == kind;
-        let slot = self.node.subscribers.context_slot(scope, whose).filter(|_| is_known);
-        let Some(slot) = slot else {
-            if let (true, Whose::Session(id)) = (is_known, whose) {
+        let Some(slot) = self.node.subscribers.context_slot(scope, whose) else {
+            if let Whose::Session(id) = whose {
                 let early = contexts.early.entry(*id).or_default();
                 early.insert(function, (version, record.to_vec()));
             }
             return Ok(());
         };
-        let taken = match version {
-            1..=checkpoints::VERSION => {
-                let worker = &mut self.workers[self.node.workers.owner(slot)];
-                let taken = worker.begin_with_context(function as u16, slot, octets);
-                taken.map_err(|error| error.to_string())
-            }
-            _ => Err(format!("version {version}, of a newer release")),
-        };
-        match taken {
+        let worker = &mut self.workers[self.node.workers.owner(slot)];
+        match import(worker, (function, slot), (version, octets)) {
             Ok(()) => contexts.taken.set(function, slot),
-            Err(why) => contexts.refuse(&plan.name, why),
+            Err(why) => contexts.refused.note(function, why),
         }
         Ok(())
     }
@@ -197,10 +207,7 @@ impl Restoration<'_> {
             let worker = &mut self.workers[self.node.workers.owner(slot)];
             match worker.begin_with_context(function as u16, slot, &octets) {
                 Ok(()) => contexts.taken.set(function, slot),
-                Err(error) => {
-                    let name = &self.node.blueprint.functions[function].name;
-                    contexts.refuse(name, error.to_string());
-                }
+                Err(error) => contexts.refused.note(function, error.to_string()),
             }
             self.settle_again(function, &whose);
         }
@@ -273,13 +280,13 @@ impl Restoration<'_> {
     /// The node owns the users: takes what could not be followed. How many contexts there are.
     ///
     /// # Errors
-    /// [`StateError`].
+    /// [`BuildError`].
     pub(super) fn end_following_contexts(
         &mut self,
         store: &Store,
         mut contexts: Contexts,
-    ) -> Result<u64, StateError> {
-        self.restore_contexts(store, Wanted::AtOnce, &mut contexts)?;
+    ) -> Result<u64, BuildError> {
+        self.restore_contexts(&store.snapshot()?, Wanted::AtOnce, &mut contexts)?;
         for (function, plan) in self.node.blueprint.functions.iter().enumerate() {
             if Wanted::Followed.has(plan) {
                 for configure in self.node.subscribers.users.settings_of(function) {
@@ -288,7 +295,7 @@ impl Restoration<'_> {
                 }
             }
         }
-        Ok(contexts.finish())
+        Ok(self.finish(contexts).0)
     }
 }
 

@@ -224,12 +224,12 @@ impl Restoration<'_> {
     /// sessions and contexts there are.
     ///
     /// # Errors
-    /// [`StateError`].
+    /// [`BuildError`].
     pub(super) fn end_following(
         &mut self,
         followed: Followed,
         store: &Store,
-    ) -> Result<(u64, u64), StateError> {
+    ) -> Result<(u64, u64), BuildError> {
         let Followed { sessions: kept, lost, notes, contexts } = followed;
         let lost: Vec<_> = lost.into_iter().collect();
         tell_lost(&lost);

@@ -342,7 +342,7 @@ pub fn record(function: &str, kind: &str, whose: &Whose, octets: &[u8]) -> Chang
 }
 
 /// A hash of what a function exports without the time; never 0.
-fn hash_of(octets: &[u8]) -> u32 {
+pub fn hash_of(octets: &[u8]) -> u32 {
     let before = octets.get(..TIME.start).unwrap_or(octets);
     let behind = octets.get(TIME.end..).unwrap_or_default();
     (foldhash::quality::FixedState::default().hash_one((before, behind)) as u32).max(1)

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use weft_state::Done;
 
@@ -19,8 +19,8 @@ pub(super) struct Round {
     pub written: u64,
     /// All contexts were asked for.
     pub has_asked: bool,
-    /// What was written last is on its way to the disk.
-    writes: Arc<AtomicBool>,
+    /// Writes that are on their way to the disk: what was asked for at once comes in parts.
+    writes: Arc<AtomicU64>,
     told: Told,
 }
 
@@ -32,15 +32,17 @@ impl Round {
 
     /// Whether what was written so far is durable.
     pub fn is_durable(&self) -> bool {
-        !self.writes.load(Ordering::Acquire)
+        self.writes.load(Ordering::Acquire) == 0
     }
 
     /// What waits until all that was written so far is durable.
     pub fn wait(&self) -> Done {
-        self.writes.store(true, Ordering::Release);
+        self.writes.fetch_add(1, Ordering::Relaxed);
         let writes = self.writes.clone();
         // A disk that refuses does not keep the node from its end.
-        Box::new(move |_| writes.store(false, Ordering::Release))
+        Box::new(move |_| {
+            writes.fetch_sub(1, Ordering::Release);
+        })
     }
 
     /// All contexts were looked at.
@@ -52,5 +54,21 @@ impl Round {
 impl fmt::Debug for Round {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Round").field("written", &self.written).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Round;
+
+    #[test]
+    fn a_round_is_durable_once_all_its_writes_are() {
+        let round = Round::new(Box::new(|_| ()));
+        assert!(round.is_durable());
+        let (first, second) = (round.wait(), round.wait());
+        first(Ok(()));
+        assert!(!round.is_durable());
+        second(Ok(()));
+        assert!(round.is_durable());
     }
 }
