@@ -10,16 +10,16 @@ use std::sync::mpsc::{TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use weft_node::bearer::{BearerId, WrittenCommand};
+use weft_node::bearer::{BearerId, Event, WrittenCommand};
 use weft_node::show::BearerView;
 use weft_node::{BuildError, Wanted};
 use weft_node_config::Composition;
 use weft_state::{Owner, Role, Store};
 
-use crate::common::gtpu::{HOST, datagram, message};
+use crate::common::gtpu::{HOST, STATION, datagram, message, signal};
 use crate::common::{Rig, udp, udp_to};
 use weft_wire::MacAddress;
-use weft_wire::gtpu::{Extensions, MessageType};
+use weft_wire::gtpu::{Extensions, MessageType, Signal, Teid};
 
 const UPF: &str = "
 apiVersion: weft/v1
@@ -410,6 +410,19 @@ fn many_bearers_are_there_again_in_little_time() {
         let teid = 0x10_0000 + id;
         again.send(0, &[datagram(&message(MessageType::G_PDU, teid, Extensions::NONE, &inside))]);
         assert_eq!(again.receive(1).len(), 1, "user {id}");
+    }
+    // Each tunnel is known as that of its bearer.
+    let events = again.node.agent().listen();
+    for id in [0_u32, 1, 15, 16, 4_096, 19_999] {
+        let teid = Teid(0x10_0000 + id);
+        let gone = Signal::ErrorIndication { teid, peer: STATION.into(), udp_port: None };
+        again.send(0, &[signal(gone)]);
+        let told: Vec<_> = events.try_iter().collect();
+        let is_told = |event: &Event| match event {
+            Event::ErrorIndication { bearer: Some(told), .. } => *told == BearerId(id.into()),
+            _ => false,
+        };
+        assert!(told.iter().any(is_told), "bearer {id}: {told:?}");
     }
 }
 

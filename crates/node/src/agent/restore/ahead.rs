@@ -4,10 +4,9 @@ use std::ops::Range;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, Scope};
 
-use weft_node_config::Blueprint;
+use weft_node_config::{Blueprint, FunctionPlan};
 use weft_state::Records;
 
-use super::contexts::{Wanted, octets_of};
 use crate::agent::state::checkpoints::hash_of;
 use crate::agent::state::{BEARERS, CONTEXTS, DEDICATED, names};
 use crate::bearer::record::Reading;
@@ -24,6 +23,30 @@ const READ_AHEAD: usize = 64;
 
 /// Why nothing more is read.
 const GONE: &str = "nothing takes it any more";
+
+/// Of which functions contexts are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    All,
+    /// Those whose contexts may be set back: they may also be taken again and again, in any
+    /// order.
+    Followed,
+    /// The others. What belongs to one of their contexts only (a block of NAT, a number of ESP)
+    /// may be named by an older checkpoint of another one, so all come at once.
+    AtOnce,
+}
+
+impl Wanted {
+    pub fn has(self, plan: &FunctionPlan) -> bool {
+        plan.kind.checkpointed
+            && plan.composition.is_at_hand()
+            && match self {
+                Wanted::All => true,
+                Wanted::Followed => plan.kind.rollback,
+                Wanted::AtOnce => !plan.kind.rollback,
+            }
+    }
+}
 
 /// Some of what is read.
 pub(super) enum Piece {
@@ -164,6 +187,21 @@ fn read_contexts(
         let _ = tell.send(Ok(Piece::Contexts(some)));
     }
     Ok(())
+}
+
+/// What a function has exported, in a record of its context; none if it was another function, of
+/// another kind.
+///
+/// # Errors
+/// What is wrong with the record.
+pub(super) fn octets_of<'a>(
+    record: &'a [u8],
+    kind: &str,
+) -> Result<Option<&'a [u8]>, &'static str> {
+    let (length, rest) = record.split_first().ok_or("a context without a function")?;
+    let split = rest.split_at_checked((*length).into());
+    let (of, octets) = split.ok_or("a context without a function")?;
+    Ok((of == kind.as_bytes()).then_some(octets))
 }
 
 /// Records of contexts of one function.

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use weft_dataplane::command::UserChange;
 use weft_dataplane::worker::Worker;
-use weft_node_config::FunctionPlan;
 use weft_state::Store;
 
 use super::Restoration;
+use super::ahead::{Wanted, octets_of};
 use crate::agent::state::{checkpoints, names};
 use crate::bearer::session::SessionId;
 use crate::error::BuildError;
@@ -18,30 +18,6 @@ use crate::subscribers::Whose;
 
 /// Version and octets of a record that is there; none of one that goes.
 pub(super) type Record<'a> = Option<(u8, &'a [u8])>;
-
-/// Of which functions contexts are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
-    All,
-    /// Those whose contexts may be set back: they may also be taken again and again, in any
-    /// order.
-    Followed,
-    /// The others. What belongs to one of their contexts only (a block of NAT, a number of ESP)
-    /// may be named by an older checkpoint of another one, so all come at once.
-    AtOnce,
-}
-
-impl Wanted {
-    pub fn has(self, plan: &FunctionPlan) -> bool {
-        plan.kind.checkpointed
-            && plan.composition.is_at_hand()
-            && match self {
-                Wanted::All => true,
-                Wanted::Followed => plan.kind.rollback,
-                Wanted::AtOnce => !plan.kind.rollback,
-            }
-    }
-}
 
 /// Which slots have a context that was taken, by function.
 #[derive(Debug, Default)]
@@ -105,21 +81,6 @@ pub(super) struct Contexts {
     carried: Vec<(Whose, usize, Vec<u8>)>,
     /// Of sessions that are not kept yet: a checkpoint may be durable before what it is of.
     early: HashMap<SessionId, BTreeMap<usize, (u8, Vec<u8>)>>,
-}
-
-/// What a function has exported, in a record of its context; none if it was another function, of
-/// another kind.
-///
-/// # Errors
-/// What is wrong with the record.
-pub(super) fn octets_of<'a>(
-    record: &'a [u8],
-    kind: &str,
-) -> Result<Option<&'a [u8]>, &'static str> {
-    let (length, rest) = record.split_first().ok_or("a context without a function")?;
-    let split = rest.split_at_checked((*length).into());
-    let (of, octets) = split.ok_or("a context without a function")?;
-    Ok((of == kind.as_bytes()).then_some(octets))
 }
 
 /// Gives a function a context of that version.

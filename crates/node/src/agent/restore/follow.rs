@@ -9,7 +9,8 @@ use std::sync::Arc;
 use weft_dataplane::command::UserChange;
 use weft_state::{Change, Records, StateError, Store};
 
-use super::contexts::{Contexts, Record, Wanted};
+use super::ahead::Wanted;
+use super::contexts::{Contexts, Record};
 use super::{Restoration, UNREAD, tell_lost};
 use crate::agent::state::{BEARERS, COMPOSITIONS, CONTEXTS, DEDICATED, NOTES, SESSIONS};
 use crate::bearer::record::{self as bearer_record, Reading, Unreadable};

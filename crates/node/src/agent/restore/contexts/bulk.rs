@@ -8,9 +8,9 @@ use weft_compose::SlotShift;
 use weft_dataplane::worker::Worker;
 use weft_state::Records;
 
-use super::{Contexts, Refused, Taken, Wanted, Written, import};
+use super::{Contexts, Refused, Taken, Written, import};
 use crate::agent::restore::Restoration;
-use crate::agent::restore::ahead::{ContextRecords, Piece, ReadAhead};
+use crate::agent::restore::ahead::{ContextRecords, Piece, ReadAhead, Wanted};
 use crate::agent::state::checkpoints;
 use crate::error::BuildError;
 use crate::subscribers::Whose;
