@@ -42,8 +42,8 @@ pub(crate) struct Restoration<'a> {
 }
 
 impl Restoration<'_> {
-    /// Takes what is in `store`, of which a thread reads bearers and contexts, and keeps what changes from
-    /// now on. Workers have met no packet.
+    /// Takes what is in `store`, of which a thread reads bearers and contexts, and keeps what
+    /// changes from now on. Workers have met no packet.
     ///
     /// # Errors
     /// [`BuildError`], above all [`BuildError::Kept`].
