@@ -196,6 +196,58 @@ goes_on() {
     [ "$before" -ge 0 ] && jq -en "$after < 1.5" >/dev/null || { echo "users waited $after s" && return 1; }
 }
 
+# upgrades: another process has the active node gateway-a, in the same epoch, and its standby lacks
+# nothing; users wait for less than a takeover takes.
+upgrades() {
+    local epoch waited
+    epoch=$(pairs | jq '.[0].epoch')
+    pauses >/dev/null
+    "$WEFT" ctl upgrade >"$work/upgraded.log" 2>&1
+    grep '^process .* has the node; packets waited' "$work/upgraded.log" || { cat "$work/upgraded.log" && return 1; }
+    wait_until 20 is_gone "${running[gateway-a]}" || return 1
+    running[gateway-a]=$(awk '$1 == "process" { print $2 }' "$work/upgraded.log")
+    wait_until 30 goes_on_whole "$epoch" || { pairs && tail -n 5 "$work"/gateway-?.log && return 1; }
+    add_one gateway-a || return 1
+    sleep 0.5
+    waited=$(pauses | jq -s 'flatten | max // 0')
+    note "upgraded: users waited $waited s"
+    jq -en "$waited < $LONGEST" >/dev/null
+}
+
+# goes_on_whole EPOCH: gateway-a owns the users in that epoch, and gateway-b may take over, which
+# was given no second copy of all records.
+goes_on_whole() {
+    pairs | jq -e ".[0].owner == \"gateway-a\" and .[0].epoch == $1 and .[0].whole and .[0].built" &&
+        "$WEFT" show state --json | jq -e ".standby | .copies == ${2:-0} and .whole and .hears"
+}
+
+# is_asked_for: strangers that ask for the node, and say nothing any more at some point.
+is_asked_for() {
+    local how epoch
+    epoch=$(pairs | jq '.[0].epoch')
+    for how in refuse open; do
+        ../lib/upgrade_stranger.py new "$WEFT_SOCKET" "$how" || return 1
+    done
+    wait_until 30 goes_on_whole "$epoch" 1 || { pairs && "$WEFT" show state --json && return 1; }
+    add_one gateway-a
+}
+
+# dies_midway: the active node is killed while another process is about to have it. That has it, or
+# the standby has the users.
+dies_midway() {
+    local next
+    add_one gateway-a || return 1
+    "$WEFT" ctl upgrade >"$work/upgraded.log" 2>&1 &
+    wait_until 10 pgrep -P "${running[gateway-a]}" || return 1
+    next=$(pgrep -P "${running[gateway-a]}" | head -n 1)
+    sleep 0.1
+    kill -9 "${running[gateway-a]}"
+    # It cannot go on by itself, unless it has the node already.
+    grep -q 'was taken over' "$work/gateway-a.log" && kill -9 "$next"
+    wait_until 20 is_gone "$next" || { cat "$work/gateway-a.log" && return 1; }
+    taken_over gateway-b "killed (SIGKILL) in the middle of an upgrade"
+}
+
 killed() {
     add_one gateway-a && kill -9 "${running[gateway-a]}" && taken_over gateway-b "killed (SIGKILL)"
 }
@@ -305,7 +357,9 @@ running[drive4]=$started
 start_in a "$work/drive6.log" ../lib/restart_traffic.py drive 2001:db8:ffff::1 7006 "$UE6"
 running[drive6]=$started
 try "traffic flows" wait_until 30 test -s "$work/drive4.log" -a -s "$work/drive6.log"
-try "the standby takes over from one that is killed" killed
+try "strangers that ask for the active node change nothing" is_asked_for
+try "another process has the active node, and the standby lacks nothing" upgrades
+try "the standby takes over from that one when it is killed, with all that it had" killed
 try "which stands by when it comes back" launch_a
 try "and has all records then" stands_by gateway-a
 try "the standby takes over from one that stands still, which then ends" stands_still
@@ -320,6 +374,7 @@ try "with all records" stands_by gateway-b
 try "without a controller the active one goes on" no_controller
 try "strangers get nothing" strangers
 try "what a standby lacks keeps it from taking over" no_standby
+try "the standby takes over from one that is killed while another process is about to have it" dies_midway
 check "the connections have lived through it, and nothing was doubled" traffic_is_whole
 check "peers were told of no unknown tunnel" says '^0$' bash -c "cat $work/peer?.log | grep -c 'error indication'"
 close_report

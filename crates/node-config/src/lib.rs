@@ -31,7 +31,7 @@ pub use blueprint::{
     Gtpu, HandoverPlan, HandoverRole, Hop, HopTo, IpfixPlan, IpfixTransport, Limits, LocalLimits,
     Memory, MovingUsers, OnErrorIndication, PathPlan, Peer, PeerAddress, PfcpChainPlan,
     PfcpInterfacePlan, PfcpNodeId, PfcpPlan, PfcpSide, Polling, PortPlan, ProcessPlan, RemotePlan,
-    StagePlan, StatePlan, UserKey, UserPlan, VfPlan, Workers,
+    StagePlan, StandbyPlan, StatePlan, UserKey, UserPlan, VfPlan, Workers,
 };
 pub use check::stage;
 pub use mistake::{Mistake, Mistakes};

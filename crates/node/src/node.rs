@@ -202,13 +202,13 @@ impl Node {
         let mut agent = self.agent;
         agent.functions.threads.start(eal);
         let lease = agent.lease();
-        let workers = start_workers(eal, self.workers, (&plan, lease), &stop)?;
+        let workers = start_workers(eal, self.workers, (&plan, lease.clone()), &stop)?;
         let agent_stop = Arc::new(AtomicBool::new(false));
         let told = agent_stop.clone();
         let run = move || watchdog::watched(Watch::Life, || run_agent(eal, agent, &told));
         let agent = thread::Builder::new().name("agent".to_owned()).spawn(run)?;
         let (paused, handle) = (Vec::new(), self.handle);
-        Ok(Running { stop, agent_stop, workers, paused, plan, agent, handle })
+        Ok(Running { stop, agent_stop, workers, paused, plan, lease, agent, handle })
     }
 
     /// Stops: what is in flight leaves. Returns what was counted.
@@ -243,6 +243,8 @@ pub struct Running {
     /// Workers without threads, while another process takes over.
     paused: Vec<Worker>,
     plan: Workers,
+    /// By which they may carry packets.
+    lease: Option<Lease>,
     agent: JoinHandle<Agent>,
     handle: Handle,
 }

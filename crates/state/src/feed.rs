@@ -106,6 +106,13 @@ impl Feed {
         self.go_on(inner);
     }
 
+    /// Another feed has ended with the piece of this number, which the other machine has. Nothing
+    /// may have been appended here yet; all that will be is kept.
+    pub fn go_on_behind(&self, number: u64) {
+        let mut inner = self.inner();
+        (inner.newest, inner.reached, inner.keeps) = (number, number, true);
+    }
+
     /// Forgets what the other machine has, and lets answers go that waited for it.
     fn go_on(&self, mut inner: MutexGuard<'_, Inner>) {
         let mut free = Vec::new();

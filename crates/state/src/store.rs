@@ -244,7 +244,8 @@ impl Store {
         self.feed = Some(feed);
     }
 
-    pub(crate) fn feed(&self) -> Option<&Feed> {
+    /// The feed that it goes into, if into one.
+    pub fn feed(&self) -> Option<&Feed> {
         self.feed.as_ref()
     }
 

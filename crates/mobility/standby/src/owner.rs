@@ -8,6 +8,7 @@ use weft_mobility_protocol::{Epoch, Incarnation, NodeId};
 use weft_state::{Feed, Piece};
 
 use crate::clock::milliseconds;
+use crate::handoff::Handoff;
 use crate::input::Input;
 use crate::sending::{Out, Sending};
 use crate::view::{PairView, Role};
@@ -76,6 +77,41 @@ impl Owner {
         }
     }
 
+    /// Goes on in another process of the node. Where the standby has all, it need not be given
+    /// all again; what is answered waits for it until the controller has heard that it has.
+    pub fn taken_over(
+        handoff: &Handoff,
+        (incarnation, waits): (Incarnation, bool),
+        feed: Feed,
+        (now, until): (u64, u64),
+    ) -> Owner {
+        let stream = handoff.level.map_or(incarnation, |(stream, _)| stream);
+        if let Some((_, newest)) = handoff.level {
+            feed.go_on_behind(newest);
+        }
+        let follow = if handoff.level.is_some() { Follow::Joins } else { Follow::Parts };
+        Owner {
+            peer: handoff.peer,
+            lease: handoff.lease,
+            until,
+            follow,
+            heard: handoff.level.map(|_| now),
+            ..Owner::new((handoff.epoch, stream), feed, waits, now)
+        }
+    }
+
+    /// What another process of the node goes on with.
+    pub fn handoff(&self, now: u64) -> Handoff {
+        let has_all = matches!(self.follow, Follow::Joins | Follow::Whole) && self.is_level();
+        Handoff {
+            epoch: self.epoch,
+            peer: self.peer,
+            lease: self.lease,
+            left: self.until.saturating_sub(now),
+            level: has_all.then(|| (self.stream, self.feed.newest())),
+        }
+    }
+
     /// Until when it may carry packets.
     pub fn until(&self) -> u64 {
         self.until
@@ -134,9 +170,9 @@ impl Owner {
         self.feed.hold(self.waits);
     }
 
-    /// The standby says how far it is.
+    /// The standby says how far it is; the stamp is 0 where it is not of this process.
     pub fn attended(&mut self, stamp: u64, position: Position, now: u64, inputs: &Sender<Input>) {
-        if stamp > 0 && stamp <= now {
+        if stamp > 0 {
             self.until = self.until.max(stamp + self.lease);
         }
         self.heard = Some(now);

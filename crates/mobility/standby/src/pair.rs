@@ -8,37 +8,23 @@ use std::time::{Duration, Instant};
 
 use weft_mobility_protocol::standby::{StandbyStep, Standing};
 use weft_mobility_protocol::{Envelope, Epoch, Incarnation, Message, NodeId};
-use weft_mobility_transport::{self as transport, Event, Transport, TransportError};
+use weft_mobility_transport::{Event, Transport, TransportError};
 use weft_state::{Feed, Store};
 
 use crate::clock::Clock;
-use crate::input::Input;
+use crate::handoff::{Given, Handoff};
+use crate::input::{Connected, Ends, Input, connect, size};
 use crate::mirror::Mirror;
+use crate::options::Options;
 use crate::owner::Owner;
 use crate::told::Told;
 use crate::view::PairView;
 
-/// Octets of messages that wait for the thread.
-const MOST_WAITING: usize = 64 << 20;
 /// How often the thread looks after itself, and how many signs of life go in a lease.
 const BEAT: Duration = Duration::from_millis(20);
 const BEATS: u32 = 5;
 /// The time between two signs of life before the lease is known.
 const FIRST: Duration = Duration::from_millis(100);
-
-/// How a node takes part.
-#[derive(Debug)]
-pub struct Options {
-    /// Its connections.
-    pub transport: transport::Options,
-    /// The number of this life of the node; none before had it.
-    pub incarnation: Incarnation,
-    /// Answers wait until the standby has what they say.
-    pub waits: bool,
-    /// Octets of changes that are kept for a standby that is away, and of those that a standby
-    /// keeps for its own node.
-    pub bound: usize,
-}
 
 /// One node's part in a pair, until it is dropped.
 #[derive(Debug)]
@@ -62,44 +48,39 @@ impl Pair {
         extend: impl Fn(Instant) + Send + 'static,
     ) -> Result<Pair, TransportError> {
         let (inputs, received) = mpsc::channel();
-        let waiting: Arc<AtomicUsize> = Arc::default();
-        let (arrived, octets) = (inputs.clone(), waiting.clone());
-        let own = options.transport.node;
-        let deliver = move |event: Event| {
-            let size = size(&event);
-            if octets.fetch_add(size, Ordering::Relaxed) + size > MOST_WAITING {
-                octets.fetch_sub(size, Ordering::Relaxed);
-                return false;
-            }
-            arrived.send(Input::Arrived(event)).is_ok()
-        };
-        let transport = Transport::start(options.transport, deliver)?;
-        let view: Arc<Mutex<PairView>> = Arc::default();
-        let mut work = Work {
-            own,
-            incarnation: options.incarnation,
-            waits: options.waits,
-            bound: options.bound,
-            transport,
-            clock: Clock::new(),
-            inputs: inputs.clone(),
-            waiting,
-            told: Box::new(told),
-            extend: Box::new(extend),
-            view: view.clone(),
-            part: Part::Over,
-            every: FIRST,
-        };
-        let run = move || {
+        let (told, extend) = (Box::new(told), Box::new(extend));
+        let ends = Ends { inputs, view: Arc::default(), told, extend, clock: Clock::new() };
+        let connected = connect(&options, &ends)?;
+        Pair::run(ends, move |ends| {
+            let mut work = Work::new(options, connected, ends);
             match Mirror::new(store, work.bound) {
                 Ok(mirror) => work.part = Part::Mirror(Box::new(mirror)),
                 Err(error) => return work.end(error.to_string()),
             }
             work.run(&received);
-        };
+        })
+    }
+
+    /// Runs a node's part in a thread of its own.
+    pub(crate) fn run(
+        ends: Ends,
+        run: impl FnOnce(Ends) + Send + 'static,
+    ) -> Result<Pair, TransportError> {
+        let (inputs, view) = (ends.inputs.clone(), ends.view.clone());
         let thread = thread::Builder::new().name("standby".to_owned());
-        let thread = thread.spawn(run).map_err(TransportError::Thread)?;
+        let thread = thread.spawn(move || run(ends)).map_err(TransportError::Thread)?;
         Ok(Pair { inputs, view, thread: Some(thread) })
+    }
+
+    /// Gives the node's part to another process of the node, if it owns the users: what that
+    /// [goes on](crate::Successor::go_on) with. Nothing is said or heard here until it is known
+    /// what becomes of that.
+    pub fn give(&self) -> Option<(Vec<u8>, Given)> {
+        let (say, handoff) = mpsc::channel();
+        let (decide, decided) = mpsc::channel();
+        self.inputs.send(Input::Give(say, decided)).ok()?;
+        let handoff = handoff.recv().ok()??;
+        Some((handoff.write(), Given(decide)))
     }
 
     /// Whether its thread has ended by itself.
@@ -143,25 +124,13 @@ impl Drop for Pair {
     }
 }
 
-/// Octets of a message in memory, about.
-fn size(event: &Event) -> usize {
-    const FEW: usize = 256;
-    match event {
-        Event::Message(Envelope {
-            message: Message::Standby(StandbyStep::Records { octets, .. }),
-            ..
-        }) => FEW + octets.len(),
-        _ => FEW,
-    }
-}
-
-enum Part {
+pub(crate) enum Part {
     Mirror(Box<Mirror>),
     Owner(Box<Owner>),
     Over,
 }
 
-struct Work {
+pub(crate) struct Work {
     own: NodeId,
     incarnation: Incarnation,
     waits: bool,
@@ -173,12 +142,32 @@ struct Work {
     told: Box<dyn Fn(Told) + Send>,
     extend: Box<dyn Fn(Instant) + Send>,
     view: Arc<Mutex<PairView>>,
-    part: Part,
+    pub part: Part,
     every: Duration,
 }
 
 impl Work {
-    fn run(&mut self, inputs: &Receiver<Input>) {
+    pub fn new(options: Options, connected: Connected, ends: Ends) -> Work {
+        let Ends { inputs, view, told, extend, clock } = ends;
+        let Connected(transport, waiting) = connected;
+        Work {
+            own: options.transport.node,
+            incarnation: options.incarnation,
+            waits: options.waits,
+            bound: options.bound,
+            transport,
+            clock,
+            inputs,
+            waiting,
+            told,
+            extend,
+            view,
+            part: Part::Over,
+            every: FIRST,
+        }
+    }
+
+    pub fn run(&mut self, inputs: &Receiver<Input>) {
         let mut beat = Instant::now();
         loop {
             match inputs.recv_timeout(BEAT) {
@@ -187,6 +176,11 @@ impl Work {
                     let has_all = self.leave(inputs, until);
                     let _ = done.send(has_all);
                     return;
+                }
+                Ok(Input::Give(say, decided)) => {
+                    if self.gives(&say, &decided) {
+                        return;
+                    }
                 }
                 Ok(input) => {
                     self.take(input);
@@ -244,9 +238,10 @@ impl Work {
 
     fn hear(&mut self, from: NodeId, step: StandbyStep) {
         let now = self.clock.now();
+        let clock = self.clock;
         match (&mut self.part, step) {
             (Part::Owner(owner), StandbyStep::Grant { epoch, stamp, lease, whole, peer })
-                if from == NodeId::CONTROLLER && epoch == owner.epoch =>
+                if from == NodeId::CONTROLLER && epoch == owner.epoch && clock.has_said(stamp) =>
             {
                 owner.granted(stamp, lease, whole, peer);
                 self.every = Duration::from_millis(lease.into()) / BEATS;
@@ -265,6 +260,7 @@ impl Work {
             (Part::Owner(owner), StandbyStep::Attend { epoch, stamp, position })
                 if Some(from) == owner.peer && epoch == owner.epoch =>
             {
+                let stamp = if clock.has_said(stamp) { stamp } else { 0 };
                 owner.attended(stamp, position, now, &self.inputs);
                 self.extend();
             }
@@ -275,7 +271,7 @@ impl Work {
                 self.every = Duration::from_millis(lease.into()) / BEATS;
             }
             (Part::Mirror(mirror), StandbyStep::Grant { epoch, stamp, lease, whole, peer })
-                if from == NodeId::CONTROLLER =>
+                if from == NodeId::CONTROLLER && clock.has_said(stamp) =>
             {
                 self.every = Duration::from_millis(lease.into()) / BEATS;
                 if mirror.may_own(epoch, lease, peer, now) {
@@ -394,6 +390,21 @@ impl Work {
         if let Some(peer) = peer {
             steps.into_iter().for_each(|step| self.send(peer, step));
         }
+    }
+
+    /// Another process may go on with this part: whether it does. Without a word it may.
+    fn gives(&mut self, say: &Sender<Option<Handoff>>, decided: &Receiver<bool>) -> bool {
+        let handoff = match &self.part {
+            Part::Owner(owner) => Some(owner.handoff(self.clock.now())),
+            _ => None,
+        };
+        let is_owner = handoff.is_some();
+        let is_heard = say.send(handoff).is_ok();
+        if !is_owner || !is_heard || decided.recv() == Ok(false) {
+            return false;
+        }
+        (self.extend)(Instant::now());
+        true
     }
 
     /// Gives the standby the rest, then tells it and the controller that the users are free.

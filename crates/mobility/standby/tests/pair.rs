@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use weft_mobility_protocol::standby::{Position, StandbyStep};
 use weft_mobility_protocol::{Envelope, Epoch, Incarnation, Message, NodeId};
-use weft_mobility_standby::{Options, Pair, PairView, Told};
+use weft_mobility_standby::{Options, Pair, PairView, Successor, Told};
 use weft_mobility_transport::{
     self as transport, Event, PeerAddress, Sender, Timing, Token, Transport,
 };
@@ -128,13 +128,17 @@ fn store(folder: &TempDir, node: NodeId) -> Store {
     Store::open(&folder.path().join(&owner.name), &owner).unwrap()
 }
 
-fn node(node: NodeId, listen: SocketAddr, of: &Controller, life: u32, store: Store) -> Node {
-    let options = Options {
+fn part(node: NodeId, listen: SocketAddr, of: &Controller, life: u32) -> Options {
+    Options {
         transport: options(node, listen, of.address()),
         incarnation: Incarnation(life),
         waits: true,
         bound: 1 << 20,
-    };
+    }
+}
+
+fn node(node: NodeId, listen: SocketAddr, of: &Controller, life: u32, store: Store) -> Node {
+    let options = part(node, listen, of, life);
     let (tell, told) = mpsc::channel();
     let until = Arc::new(Mutex::new(Instant::now()));
     let extended = until.clone();
@@ -274,6 +278,114 @@ fn a_standby_has_what_was_answered_and_owns_the_users_when_it_is_granted_them() 
     assert!(!b.holds());
     controller.promote(A);
     assert_eq!(count(&back.owns()), 121);
+}
+
+/// Another process of node A goes on with what the first one has given.
+fn goes_on(successor: Successor, options: Options, given: &[u8], since: Instant) -> Node {
+    let (tell, told) = mpsc::channel();
+    let until = Arc::new(Mutex::new(Instant::now()));
+    let extended = until.clone();
+    let pair = successor
+        .go_on(
+            options,
+            (given, since),
+            move |one| drop(tell.send(one)),
+            move |until| *extended.lock().unwrap() = until,
+        )
+        .unwrap();
+    let view = Box::new(pair.view());
+    Node { pair, told, until, view }
+}
+
+/// The process of the owner gives its part to another one, again and again: the standby is given
+/// nothing twice and has all that is answered, and what one process has it has alone.
+#[test]
+fn another_process_goes_on_as_the_owner_and_the_standby_stays_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let (at_a, at_b) = (free_address(), free_address());
+    let controller = Controller::start([(A, at_a), (B, at_b)]);
+    let mut a = node(A, at_a, &controller, 1, store(&folder, A));
+    let mut writer = Writer::start(a.owns(), Durability::Durable).unwrap();
+    let b = node(B, at_b, &controller, 2, store(&folder, B));
+    (0..20).for_each(|key| write(&writer, key, 1000));
+    wait_until("the standby has all", || (a.view)().whole);
+    for life in 3..6 {
+        let feed = writer.stop().unwrap().feed().unwrap().clone();
+        // One that comes to nothing: the first process goes on, and so does its feed.
+        let (_, given) = a.pair.give().unwrap();
+        given.resume();
+        let mut again = store(&folder, A);
+        again.feed_into(feed);
+        let between = Writer::start(again, Durability::Durable).unwrap();
+        write(&between, 100 + life, 10);
+        wait_until("the standby has all", || (a.view)().whole && (a.view)().waiting == 0);
+        drop(between);
+        let successor = Successor::new(1 << 20);
+        let mut next = store(&folder, A);
+        next.feed_into(successor.feed());
+        let since = Instant::now();
+        let (octets, given) = a.pair.give().unwrap();
+        let before = a;
+        a = goes_on(successor, part(A, at_a, &controller, life), &octets, since);
+        // It cannot have heard anything yet.
+        assert!(*a.until.lock().unwrap() <= *before.until.lock().unwrap(), "a longer lease");
+        drop(given);
+        writer = Writer::start(next, Durability::Durable).unwrap();
+        write(&writer, 200 + life, 10);
+        wait_until("the one before has ended", || before.pair.is_finished());
+        assert!(!before.holds());
+        wait_until("the standby has all", || (a.view)().whole && (a.view)().waiting == 0);
+    }
+    assert_eq!((b.view)().copies, 1);
+    assert!(a.told.try_recv().is_err());
+    wait_until("it holds", || a.holds());
+    // One that does not own the users gives nothing.
+    assert!(b.pair.give().is_none());
+    // It is killed: the standby has all that was answered.
+    drop((a, writer));
+    controller.promote(B);
+    assert_eq!(count(&b.owns()), 26);
+}
+
+#[test]
+fn a_standby_that_is_not_level_is_given_a_copy_by_the_next_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let (at_a, at_b) = (free_address(), free_address());
+    let controller = Controller::start([(A, at_a), (B, at_b)]);
+    let a = node(A, at_a, &controller, 1, store(&folder, A));
+    let writer = Writer::start(a.owns(), Durability::Durable).unwrap();
+    let b = node(B, at_b, &controller, 2, store(&folder, B));
+    write(&writer, 1, 10);
+    wait_until("the standby has all", || (a.view)().whole);
+    drop(b);
+    writer.write(vec![Change::put(KIND, b"unanswered", 1, b"x")], Vec::new());
+    drop(writer);
+    let successor = Successor::new(1 << 20);
+    let mut next = store(&folder, A);
+    next.feed_into(successor.feed());
+    let since = Instant::now();
+    let (octets, given) = a.pair.give().unwrap();
+    let next_a = goes_on(successor, part(A, at_a, &controller, 3), &octets, since);
+    drop(given);
+    // What is answered without the standby, the controller knows that it lacks.
+    let writer = Writer::start(next, Durability::Durable).unwrap();
+    write(&writer, 2, 10);
+    assert!(!controller.whole.load(Ordering::SeqCst));
+    let b = node(B, at_b, &controller, 4, store(&folder, B));
+    wait_until("the standby has all", || (next_a.view)().whole && (b.view)().whole);
+    assert_eq!((b.view)().copies, 1);
+    drop((next_a, writer, a));
+    controller.promote(B);
+    assert_eq!(count(&b.owns()), 3);
+}
+
+#[test]
+fn words_that_are_none_are_not_gone_on_with() {
+    let options =
+        part(A, free_address(), &Controller::start([(A, free_address()), (B, free_address())]), 1);
+    let outcome =
+        Successor::new(1 << 20).go_on(options, (b"users", Instant::now()), |_| {}, |_| {});
+    assert!(outcome.is_err());
 }
 
 /// A standby tells its node of all records and of each change, from the beginning again where

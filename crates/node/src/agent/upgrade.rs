@@ -23,14 +23,16 @@ use crate::subscribers::Whose;
 
 /// The conversation between the two processes. It is raised when more may go along than an
 /// earlier release takes; a node offers the lowest in which all goes along that it has.
-pub(crate) const FORMAT: u16 = 2;
+pub(crate) const FORMAT: u16 = 3;
 
 /// Records and names that go in one piece, and octets of records after which it ends.
 const PIECE: usize = 1000;
 const OCTETS: usize = 4 << 20;
 
-/// The format that a node needs whose PFCP sessions go along; those without any need the first.
+/// The formats that a node needs whose PFCP sessions go along, and one that has a standby; those
+/// without any of it need the first.
 const WITH_SESSIONS: u16 = 2;
+const WITH_STANDBY: u16 = 3;
 
 /// What a node has, as it offers it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +54,9 @@ pub struct Offer {
     /// PFCP sessions.
     #[serde(default)]
     pub sessions: u64,
+    /// Its number, where it is one of two nodes for its users.
+    #[serde(default)]
+    pub standby: Option<u32>,
     /// Devices of its ports.
     pub devices: Vec<String>,
     /// Its functions.
@@ -143,13 +148,14 @@ impl Offering<'_> {
         });
         let sessions = self.node.subscribers.sessions.entries.len() as u64;
         Ok(Offer {
-            format: if self.node.blueprint.pfcp.is_some() { WITH_SESSIONS } else { 1 },
+            format: self.format(),
             node: self.node.blueprint.name.clone(),
             release: env!("CARGO_PKG_VERSION").to_owned(),
             process: std::process::id(),
             state: self.node.persistence.state.is_some(),
             store: self.node.persistence.state.as_ref().map(|state| state.folder.clone()),
             sessions,
+            standby: self.node.blueprint.standby.as_ref().map(|plan| plan.node.0),
             devices: self.node.blueprint.devices().iter().map(|port| port.device.clone()).collect(),
             functions: functions.collect(),
             neighbours: neighbours.collect(),
@@ -173,17 +179,30 @@ impl Offering<'_> {
         if self.node.blueprint.handover.is_some() {
             return Err("the node takes part in moves of users (`handover`)".to_owned());
         }
-        if self.node.persistence.standby.is_some() {
-            return Err("the node has a standby (`standby`); stop it, and the standby takes over"
-                .to_owned());
+        match self.node.persistence.standby.as_ref().and_then(|standby| standby.why_away()) {
+            Some(why) => Err(format!("{why}; try again")),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// The lowest format in which all goes along.
+    fn format(&self) -> u16 {
+        match (&self.node.blueprint.standby, &self.node.blueprint.pfcp) {
+            (Some(_), _) => WITH_STANDBY,
+            (None, Some(_)) => WITH_SESSIONS,
+            (None, None) => 1,
+        }
     }
 
     /// What is still under way, if anything is.
     pub fn under_way(&self) -> Option<&'static str> {
         if self.migration.has_users() || self.migration.has_function() {
             return Some("a user or a function moves; try again");
+        }
+        // The records are read meanwhile, and nothing else can open the store.
+        let standby = self.node.persistence.standby.as_ref();
+        if standby.is_some_and(|standby| standby.is_copied_to()) {
+            return Some("the standby is given all records; try again");
         }
         self.node
             .workers

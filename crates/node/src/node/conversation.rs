@@ -14,7 +14,7 @@
 //!                     (u32), octets
 //! old      DRAINED    JSON: what its ports have taken in as well
 //!     new  TAKEN      it can go on
-//! old      YOURS      it does not go on
+//! old      YOURS      it does not go on; octets for those who speak for the node
 //! ```
 //! `*` may come any number of times. A new process whose ports cannot be open beside the old
 //! one's answers READY 0; OPEN and OPENED are left out, and it opens its ports once the old

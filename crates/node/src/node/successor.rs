@@ -53,6 +53,9 @@ pub struct Predecessor {
     subjects: [Vec<Vec<u8>>; 3],
 }
 
+/// Is told that the node is this process's.
+type Ours<'a> = &'a mut dyn FnMut(&[u8], Instant);
+
 /// A function of this process whose contexts come, and their slots.
 struct Destination {
     number: u16,
@@ -125,7 +128,7 @@ impl Predecessor {
     }
 
     fn check(&self, blueprint: &Blueprint) -> Result<(), String> {
-        let Offer { format, node, release, process, sessions, .. } = &self.offer;
+        let Offer { format, node, release, process, sessions, standby, .. } = &self.offer;
         if !(1..=FORMAT).contains(format) {
             return Err(format!(
                 "the other process (release {release}) speaks format {format}, this one {FORMAT}"
@@ -139,6 +142,15 @@ impl Predecessor {
         }
         if blueprint.handover.is_some() {
             return Err("the configuration takes part in moves of users (`handover`)".to_owned());
+        }
+        if *standby != blueprint.standby.as_ref().map(|plan| plan.node.0) {
+            let number = |one: Option<u32>| one.map_or("none".to_owned(), |one| one.to_string());
+            return Err(format!(
+                "the node has the number {} in its pair (`standby.node`), the configuration {}; \
+                 restart the node",
+                number(*standby),
+                number(blueprint.standby.as_ref().map(|plan| plan.node.0)),
+            ));
         }
         if *sessions > 0 && blueprint.pfcp.is_none() {
             return Err(format!(
@@ -161,7 +173,9 @@ impl Predecessor {
 
     /// Builds the node of `blueprint` with all that the other process has, and takes over: when
     /// this returns the node is this process's, and waits to be started. `store` is the one that
-    /// the other process has closed. Returns for how long packets have waited, too.
+    /// the other process has closed. `ours` is called in the moment from which on the node is
+    /// this process's, with what was said for those who speak for it, and with a moment before
+    /// that was said. Returns for how long packets have waited, too.
     ///
     /// # Errors
     /// [`TakeOverError`].
@@ -170,8 +184,9 @@ impl Predecessor {
         eal: &Eal,
         blueprint: Blueprint,
         store: Option<Store>,
+        mut ours: impl FnMut(&[u8], Instant),
     ) -> Result<(Node, Duration), TakeOverError> {
-        let outcome = self.try_to_take(eal, blueprint, store);
+        let outcome = self.try_to_take(eal, (blueprint, store), &mut ours);
         if let Err(error) = &outcome {
             let text = error.to_string();
             self.refuse(text.split("; the node goes on").next().unwrap_or_default());
@@ -182,13 +197,17 @@ impl Predecessor {
     fn try_to_take(
         &mut self,
         eal: &Eal,
-        blueprint: Blueprint,
-        store: Option<Store>,
+        (blueprint, store): (Blueprint, Option<Store>),
+        ours: Ours<'_>,
     ) -> Result<(Node, Duration), TakeOverError> {
+        if self.offer.standby.is_some() && !self.has_its_store(store.as_ref()) {
+            let why = "state: a node that has a standby stays with its folder; restart the node";
+            return Err(UpgradeError::Refused(why.to_owned()).into());
+        }
         let own = blueprint.devices().iter().map(|port| &port.device);
         match own.chain(&self.offer.devices).all(|device| is_shared(device)) {
-            true => self.take_beside(eal, blueprint, store),
-            false => self.take_behind(eal, blueprint, store),
+            true => self.take_beside(eal, (blueprint, store), ours),
+            false => self.take_behind(eal, (blueprint, store), ours),
         }
     }
 
@@ -196,8 +215,8 @@ impl Predecessor {
     fn take_beside(
         &mut self,
         eal: &Eal,
-        blueprint: Blueprint,
-        store: Option<Store>,
+        (blueprint, store): (Blueprint, Option<Store>),
+        ours: Ours<'_>,
     ) -> Result<(Node, Duration), TakeOverError> {
         let mut built = self.build(eal, blueprint, store, true)?;
         built.node.workers.iter_mut().for_each(Worker::discard_received);
@@ -220,8 +239,7 @@ impl Predecessor {
         let drained: Drained = serde_json::from_slice(&drained)
             .map_err(|_| UpgradeError::Foreign("ports that are none"))?;
         built.settle(&self.offer);
-        self.conversation.say(Kind::Taken, &[])?;
-        self.conversation.hear_only(Kind::Yours)?;
+        self.is_ours(ours)?;
         built.leave_out(drained)?;
         Ok((built.node, since.elapsed() + Duration::from_nanos(waited)))
     }
@@ -230,8 +248,8 @@ impl Predecessor {
     fn take_behind(
         &mut self,
         eal: &Eal,
-        blueprint: Blueprint,
-        store: Option<Store>,
+        (blueprint, store): (Blueprint, Option<Store>),
+        ours: Ours<'_>,
     ) -> Result<(Node, Duration), TakeOverError> {
         self.conversation.say(Kind::Ready, &[0])?;
         let mut contexts = Vec::new();
@@ -245,8 +263,7 @@ impl Predecessor {
                 _ => return Err(UpgradeError::Foreign("not its turn to say that").into()),
             }
         }
-        self.conversation.say(Kind::Taken, &[])?;
-        self.conversation.hear_only(Kind::Yours)?;
+        self.is_ours(ours)?;
         self.conversation.wait_at_most(CLOSING)?;
         self.conversation.wait_for_end();
         let ended = |error: TakeOverError| match error {
@@ -261,6 +278,22 @@ impl Predecessor {
         }
         built.settle(&self.offer);
         Ok((built.node, since.map_or(Duration::ZERO, |since| since.elapsed())))
+    }
+
+    /// Says that it can go on, and hears that the other process does not.
+    fn is_ours(&mut self, ours: Ours<'_>) -> Result<(), UpgradeError> {
+        // Before the other process says anything.
+        let since = Instant::now();
+        self.conversation.say(Kind::Taken, &[])?;
+        let said = self.conversation.hear_only(Kind::Yours)?;
+        ours(&said, since);
+        Ok(())
+    }
+
+    /// Whether a store is the one that the other process had.
+    fn has_its_store(&self, store: Option<&Store>) -> bool {
+        let same = |kept: &PathBuf| store.is_some_and(|own| folder_of(own) == *kept);
+        self.offer.state && self.offer.store.as_ref().is_none_or(same)
     }
 
     fn build(
@@ -282,8 +315,7 @@ impl Predecessor {
                 ingress.push((number as u16, port.name().to_owned(), of_port));
             }
         }
-        let same = |kept: &PathBuf| store.as_ref().is_some_and(|own| folder_of(own) == *kept);
-        let has_them = self.offer.state && self.offer.store.as_ref().is_none_or(same);
+        let has_them = self.has_its_store(store.as_ref());
         let store = store.map(|store| (store, keeping));
         let taken = (is_beside, has_them);
         node.agent.restoration(&mut node.workers).take_records(records, store, taken)?;

@@ -13,7 +13,7 @@ use weft_function::Scope;
 
 use super::Running;
 use super::conversation::{Conversation, Drained, Kind, OF_NEW, UpgradeError};
-use crate::agent::{Agent, Offer, Prepared, Stopped, position};
+use crate::agent::{Agent, Lease, Offer, Prepared, Stopped, position};
 use crate::bearer::session::Keep;
 use crate::ports::Ports;
 
@@ -70,8 +70,12 @@ pub trait Beside {
     /// The node stays: takes requests again.
     fn resume(&mut self);
 
-    /// In the moment before the process of that number goes on with the node.
-    fn before_yours(&mut self, process: u32);
+    /// In the moment before the process of that number goes on with the node: says with what
+    /// those go on that speak for it there.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn before_yours(&mut self, process: u32) -> Result<Vec<u8>, String>;
 }
 
 /// Nothing is beside the node.
@@ -82,7 +86,9 @@ impl Beside for () {
 
     fn resume(&mut self) {}
 
-    fn before_yours(&mut self, _: u32) {}
+    fn before_yours(&mut self, _: u32) -> Result<Vec<u8>, String> {
+        Ok(Vec::new())
+    }
 }
 
 impl Running {
@@ -155,6 +161,7 @@ impl Running {
         let since = Instant::now();
         self.pause();
         let mut received = Received::default();
+        self.owns_users()?;
         if is_beside {
             // What is received before the other process receives has no copy there.
             for worker in &mut self.paused {
@@ -177,8 +184,9 @@ impl Running {
         let octets = serde_json::to_vec(&drained).map_err(io::Error::other)?;
         conversation.say(Kind::Drained, &octets)?;
         conversation.hear_only(Kind::Taken)?;
-        beside.before_yours(process);
-        conversation.say(Kind::Yours, &[])?;
+        let goes_on_with = beside.before_yours(process).map_err(UpgradeError::Refused)?;
+        self.owns_users()?;
+        conversation.say(Kind::Yours, &goes_on_with)?;
         let waiting: usize = self.paused.iter().map(Worker::waiting).sum();
         if waiting > 0 {
             tracing::warn!(packets = waiting, "packets that waited for idle bearers are dropped");
@@ -204,6 +212,17 @@ impl Running {
         self.paused = ended.collect();
     }
 
+    /// Whether the node may carry packets: another one may have the users.
+    fn owns_users(&self) -> Result<(), UpgradeError> {
+        match self.lease.as_ref().is_none_or(Lease::holds) {
+            true => Ok(()),
+            false => {
+                let why = "neither controller nor standby is heard; try again";
+                Err(UpgradeError::Refused(why.to_owned()))
+            }
+        }
+    }
+
     /// Takes packets in and carries them again.
     fn resume(&mut self, eal: &'static Eal) {
         let workers = std::mem::take(&mut self.paused);
@@ -217,7 +236,8 @@ impl Running {
             }
         }
         self.stop.store(false, Ordering::Release);
-        match super::start_workers(eal, workers, (&self.plan, None), &self.stop) {
+        let lease = self.lease.clone();
+        match super::start_workers(eal, workers, (&self.plan, lease), &self.stop) {
             Ok(workers) => self.workers = workers,
             Err(error) => tracing::error!(%error, "no thread for the workers"),
         }
@@ -234,6 +254,7 @@ impl Running {
         let until = Instant::now() + DRAINING;
         loop {
             let mut busy = false;
+            self.owns_users()?;
             for worker in &mut self.paused {
                 busy |= worker.drain_received(&mut note);
             }

@@ -1,13 +1,15 @@
 //! A node that another process takes over, as both in this one: what goes along, and what is
 //! refused. The kernel's part, ports that both have open, is in `tests/end-to-end/upgrade.sh`.
 
+mod standby;
+
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weft_compose::Kind;
 use weft_dataplane::worker::{Copies, Seen, digest};
@@ -190,8 +192,20 @@ fn take_over(
     old: Rig,
     yaml: &str,
     kinds: &[Kind],
-    mut beside: impl Beside + Send + 'static,
+    beside: impl Beside + Send + 'static,
     store: Option<Store>,
+) -> Result<Rig, (String, Box<Snapshot>)> {
+    take_over_with(old, yaml, kinds, beside, (move || store, |_: &[u8], _| {}))
+}
+
+/// The same with a store that is opened once the other process has closed it, and with what is
+/// told that the node is the new process's.
+fn take_over_with(
+    old: Rig,
+    yaml: &str,
+    kinds: &[Kind],
+    mut beside: impl Beside + Send + 'static,
+    (store, ours): (impl FnOnce() -> Option<Store>, impl FnMut(&[u8], Instant)),
 ) -> Result<Rig, (String, Box<Snapshot>)> {
     let Rig { node, .. } = old;
     let mut running = node.start(eal()).unwrap();
@@ -209,7 +223,7 @@ fn take_over(
     let taken = Rig::of_kinds(yaml, kinds, |blueprint| {
         let mut predecessor = Predecessor::hear(to_old).map_err(|error| error.to_string())?;
         predecessor.accept(&blueprint).map_err(|error| error.to_string())?;
-        let taken = predecessor.take(eal(), blueprint, store);
+        let taken = predecessor.take(eal(), blueprint, store(), ours);
         taken.map(|(node, _)| node).map_err(|error| error.to_string())
     });
     match (given.join().unwrap(), taken) {
@@ -311,8 +325,9 @@ impl Beside for Control {
         self.resumed = true;
     }
 
-    fn before_yours(&mut self, process: u32) {
+    fn before_yours(&mut self, process: u32) -> Result<Vec<u8>, String> {
         assert_eq!(process, std::process::id());
+        Ok(Vec::new())
     }
 }
 

@@ -31,7 +31,7 @@ pub fn upgrade(rig: &Rig, users: u32) -> Result<Duration, Failure> {
         });
         let taken = Predecessor::hear(to_old).and_then(|mut predecessor| {
             predecessor.accept(&next)?;
-            predecessor.take(rig.eal, next, None)
+            predecessor.take(rig.eal, next, None, |_, _| {})
         });
         (taken.map_err(|error| error.to_string()), given.join())
     });

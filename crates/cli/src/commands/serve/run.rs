@@ -26,7 +26,7 @@ use weft_state::Store;
 
 use self::handover::Part;
 use self::life::{Life, Offered, serve};
-use self::standby::Owner;
+use self::standby::{Heir, Owner, Owning};
 use self::upgrade::Program;
 use super::page::{PageArguments, address};
 use super::vf;
@@ -119,7 +119,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     watchdog::catch_faults().map_err(|error| Failure::broken(format!("signals: {error}")))?;
     let mut manager = ServiceManager::of_environment();
     let (mut part, mut store, mut owning, mut standing) = (part, store, None, None);
-    if stands_by {
+    if stands_by && !arguments.take_over {
         let means = (part.take(), store.take());
         let life = (&termination, &mut manager);
         let Some(owner) = stand_by(eal, &blueprint, &options.socket, means, life)? else {
@@ -128,31 +128,34 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         (store, owning, standing) = (Some(owner.store), Some(owner.owning), owner.standing);
         claimed = Some(Listening::claim(&options)?);
     }
+    let heir = match arguments.take_over && stands_by {
+        true => Heir::new(part.take(), &blueprint, &options.socket)?,
+        false => None,
+    };
     let ready = summary(&blueprint, eal);
     let described = blueprint.clone();
     let has_node = (claimed.is_some(), store, standing);
-    let (mut node, waited) = build(eal, blueprint, has_node, (&options, &arguments.file))?;
-    if let Some(owning) = &owning {
-        owning.hold(&mut node);
-    }
+    let means = (&options, &*arguments.file, heir);
+    let (node, waited, owning) = build(eal, blueprint, has_node, owning, means)?;
     let life = Life { termination, program, manager, owning };
     let offered = Offered { options, claimed, part, described, ready, waited };
     serve(eal, node, offered, life)
 }
 
-/// Builds the node, with what it has kept or takes over from another process; and for how long
-/// packets waited for that.
+/// Builds the node, with what it has kept or takes over from another process; for how long
+/// packets waited for that; and its part in a pair, which it had or takes over.
 fn build(
     eal: &'static Eal,
     blueprint: Blueprint,
     (is_claimed, store, standing): (bool, Option<Store>, Option<StandingNode>),
-    (options, file): (&Options, &Path),
-) -> Result<(Node, Option<Duration>), Failure> {
+    owning: Option<Owning>,
+    (options, file, heir): (&Options, &Path, Option<Heir>),
+) -> Result<(Node, Option<Duration>, Option<Owning>), Failure> {
     if !is_claimed {
-        let (node, waited) = take_over::take(eal, blueprint, options, file)?;
-        return Ok((node, Some(waited)));
+        let taken = take_over::take(eal, blueprint, (options, file), heir)?;
+        return Ok((taken.node, Some(taken.waited), taken.owning));
     }
-    let node = match (store, standing) {
+    let mut node = match (store, standing) {
         (Some(store), Some(standing)) => standing.own(store)?,
         (Some(store), None) => Node::restore(eal, blueprint, store)?,
         (None, _) => Node::build(eal, blueprint)?,
@@ -160,7 +163,10 @@ fn build(
     if let Some(function) = node.wait_for_functions(PATIENCE) {
         tracing::warn!(function, "not attached to its ring yet");
     }
-    Ok((node, None))
+    if let Some(owning) = &owning {
+        owning.hold(&mut node);
+    }
+    Ok((node, None, owning))
 }
 
 /// Stands by until the node owns the users of its pair.
@@ -171,10 +177,7 @@ fn stand_by(
     (part, store): (Option<Part>, Option<Store>),
     life: (&Termination, &mut ServiceManager),
 ) -> Result<Option<Owner>, Failure> {
-    let Some(part) = part else {
-        let why = "standby: no controller is given (--handover-controller)";
-        return Err(Failure::input(why));
-    };
+    let part = part.ok_or_else(standby::no_controller)?;
     let store = store.ok_or_else(|| Failure::input("standby: the node keeps nothing"))?;
     standby::stand_by(eal, (part, blueprint), socket, store, life)
 }
@@ -228,11 +231,6 @@ impl Arguments {
     /// touch them. One that stands by claims them when it owns the users; its store is its own
     /// until then.
     fn claim(&self, options: &Options, stands_by: bool) -> Result<Option<Listening>, Failure> {
-        if stands_by && self.take_over {
-            return Err(Failure::input(
-                "--take-over: the node has a standby (`standby`); stop it, and that takes over",
-            ));
-        }
         let claims = !self.take_over && !stands_by;
         Ok(claims.then(|| Listening::claim(options)).transpose()?)
     }

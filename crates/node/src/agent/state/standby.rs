@@ -111,6 +111,12 @@ impl Standby {
         self.view().waiting > KEEPS_UP
     }
 
+    /// Whether the standby is given all records, as it lacks some.
+    pub fn is_copied_to(&self) -> bool {
+        let view = self.view();
+        view.hears && !view.whole
+    }
+
     /// Whether the node may not say or carry anything at the moment.
     pub fn is_away(&mut self) -> bool {
         let is_away = !self.lease.holds();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weft_node_config::Blueprint;
-use weft_state::{Change, Done, Owner, Role, Store};
+use weft_state::{Change, Done, Feed, Owner, Role, Store};
 
 use super::{Added, Keeping, Persistence, Restored, State, life, names};
 use crate::bearer::Subscribers;
@@ -31,6 +31,8 @@ pub(super) struct Suspended {
     folder: PathBuf,
     keeping: Keeping,
     restored: Restored,
+    /// For the standby, where there is one.
+    feed: Option<Feed>,
     /// What has changed meanwhile, by kind and key: no more than there are records.
     changes: HashMap<Vec<u8>, Change>,
     /// Who waits for that.
@@ -68,10 +70,10 @@ impl State {
     pub(super) fn suspend(mut self) -> Suspended {
         self.changes.push(life(false, 0));
         self.writer.write(self.changes, self.done);
-        drop(self.writer.stop());
+        let feed = self.writer.stop().and_then(|store| store.feed().cloned());
         let State { folder, keeping, restored, .. } = self;
         let (changes, done) = (HashMap::new(), Vec::new());
-        Suspended { folder, keeping, restored, changes, done, refused: None }
+        Suspended { folder, keeping, restored, feed, changes, done, refused: None }
     }
 }
 
@@ -136,8 +138,10 @@ impl Persistence {
         }
         let owner = Owner { role: Role::Node, name: blueprint.name.clone() };
         let (keeping, restored) = (suspended.keeping, suspended.restored);
+        let feed = suspended.feed.clone();
         let opened = Store::open(&suspended.folder, &owner).map_err(|error| error.to_string());
-        let opened = opened.and_then(|store| {
+        let opened = opened.and_then(|mut store| {
+            feed.into_iter().for_each(|feed| store.feed_into(feed));
             let kept = (store, keeping, restored);
             let state = self.begin_to_keep(kept, (blueprint, subscribers));
             state.map(|_| ()).map_err(|error| error.to_string())

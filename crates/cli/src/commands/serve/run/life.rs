@@ -160,7 +160,7 @@ fn attend(
     let mut leaving: Option<(Attended, LastRounds)> = None;
     loop {
         if leaving.is_none()
-            && let Some(handed_over) = upgrades.look_after(eal, running, beside)
+            && let Some(handed_over) = upgrades.look_after(eal, running, (beside, owning))
         {
             return Attended::HandedOver(handed_over);
         }

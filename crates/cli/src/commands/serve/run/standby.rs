@@ -3,13 +3,13 @@
 
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weft_dpdk::Eal;
-use weft_mobility_standby::{Options, Pair, PairView, Told};
+use weft_mobility_standby::{Given, Options, Pair, PairView, Successor, Told};
 use weft_mobility_transport::Timing;
 use weft_node::{BuildError, Lease, Node, StandbyView, StandingNode};
-use weft_node_config::Blueprint;
+use weft_node_config::{Blueprint, StandbyPlan};
 use weft_state::Store;
 
 use super::handover::{Part, incarnation};
@@ -62,12 +62,7 @@ pub fn stand_by(
     let Some(plan) = &blueprint.standby else {
         return Err(Failure::input("the configuration has no `standby`"));
     };
-    let options = Options {
-        transport: part.options(plan.node, &blueprint.name, timing()),
-        incarnation: incarnation(&socket.with_extension("incarnation"))?,
-        waits: plan.wait,
-        bound: plan.buffer,
-    };
+    let options = options(part, &blueprint.name, plan, socket)?;
     let lease = Lease::default();
     let (tell, told) = mpsc::channel();
     let extended = lease.clone();
@@ -143,6 +138,15 @@ fn followed<T>(outcome: Result<T, BuildError>) -> Option<T> {
     outcome.inspect_err(refused).ok()
 }
 
+fn options(part: Part, node: &str, plan: &StandbyPlan, socket: &Path) -> Result<Options, Failure> {
+    Ok(Options {
+        transport: part.options(plan.node, node, timing()),
+        incarnation: incarnation(&socket.with_extension("incarnation"))?,
+        waits: plan.wait,
+        bound: plan.buffer,
+    })
+}
+
 /// Signs of life go often, so a connection that carries none is dead soon.
 fn timing() -> Timing {
     Timing {
@@ -156,7 +160,63 @@ fn timing() -> Timing {
     }
 }
 
+/// What is needed to go on as the owner of the users, once another process gives them away.
+pub struct Heir {
+    successor: Successor,
+    options: Options,
+}
+
+impl Heir {
+    /// Of the node of a configuration, if it is one of two.
+    ///
+    /// # Errors
+    /// When it cannot take part.
+    pub fn new(
+        part: Option<Part>,
+        blueprint: &Blueprint,
+        socket: &Path,
+    ) -> Result<Option<Heir>, Failure> {
+        let Some(plan) = &blueprint.standby else { return Ok(None) };
+        let part = part.ok_or_else(no_controller)?;
+        let options = options(part, &blueprint.name, plan, socket)?;
+        Ok(Some(Heir { successor: Successor::new(plan.buffer), options }))
+    }
+
+    /// What is written to `store` goes to the standby from now on.
+    pub fn feed_from(&self, store: &mut Store) {
+        store.feed_into(self.successor.feed());
+    }
+
+    /// Goes on with what the other process has given no sooner than at `since`.
+    ///
+    /// # Errors
+    /// When it cannot.
+    pub fn go_on(self, given: &[u8], since: Instant) -> Result<Owning, Failure> {
+        let lease = Lease::default();
+        let (tell, told) = mpsc::channel();
+        let extended = lease.clone();
+        let pair = self.successor.go_on(
+            self.options,
+            (given, since),
+            move |one| drop(tell.send(one)),
+            move |until| extended.extend(until),
+        );
+        let pair = pair.map_err(|error| Failure::broken(format!("standby: {error}")))?;
+        Ok(Owning { pair, told, lease })
+    }
+}
+
+/// A node of a pair does nothing without its controller.
+pub fn no_controller() -> Failure {
+    Failure::input("standby: no controller is given (--handover-controller)")
+}
+
 impl Owning {
+    /// Gives the users to another process of the node; none where another node has them.
+    pub fn give(&self) -> Option<(Vec<u8>, Given)> {
+        self.pair.give()
+    }
+
     /// The node carries packets while its lease holds.
     pub fn hold(&self, node: &mut Node) {
         let view = self.pair.view();

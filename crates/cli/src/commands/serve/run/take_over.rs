@@ -14,6 +14,7 @@ use weft_management_api::{ControlError, Listening, Options};
 use weft_node::{Node, Predecessor};
 use weft_node_config::Blueprint;
 
+use super::standby::{Heir, Owning};
 use super::state;
 use crate::failure::Failure;
 
@@ -21,17 +22,27 @@ use crate::failure::Failure;
 const GIVING_BACK: Duration = Duration::from_secs(20);
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// The node of the process at `options.socket`, which does not have it any more. The node waits
-/// to be started, and so do packets.
+/// A node that another process had.
+pub struct Taken {
+    /// It waits to be started, and so do packets.
+    pub node: Node,
+    /// For how long they have waited.
+    pub waited: Duration,
+    /// Its part in a pair, if it is one of two.
+    pub owning: Option<Owning>,
+}
+
+/// The node of the process at `options.socket`, which does not have it any more; `heir` goes on
+/// with its part in a pair.
 ///
 /// # Errors
 /// Why the node goes on in the other process.
 pub fn take(
     eal: &'static Eal,
     blueprint: Blueprint,
-    options: &Options,
-    file: &Path,
-) -> Result<(Node, Duration), Failure> {
+    (options, file): (&Options, &Path),
+    heir: Option<Heir>,
+) -> Result<Taken, Failure> {
     if let Some(switch) = blueprint.switches.first() {
         let name = &switch.name;
         return Err(Failure::input(format!(
@@ -45,12 +56,25 @@ pub fn take(
         .map_err(|error| Failure::input(format!("socket {socket}: {error}")))?;
     let mut predecessor = Predecessor::hear(stream).map_err(Failure::input)?;
     predecessor.accept(&blueprint).map_err(Failure::input)?;
-    let store = state::open(&blueprint, file, false).inspect_err(|failure| {
+    let mut store = state::open(&blueprint, file, false).inspect_err(|failure| {
         if let Failure::Input(why) = failure {
             predecessor.refuse(why);
         }
     })?;
-    predecessor.take(eal, blueprint, store).map_err(Failure::input)
+    if let (Some(heir), Some(store)) = (&heir, &mut store) {
+        heir.feed_from(store);
+    }
+    let (mut heir, mut owning) = (heir, None);
+    let ours = |given: &[u8], since| {
+        owning = heir.take().map(|heir| heir.go_on(given, since));
+    };
+    let taken = predecessor.take(eal, blueprint, store, ours);
+    let (mut node, waited) = taken.map_err(Failure::input)?;
+    let owning = owning.transpose()?;
+    if let Some(owning) = &owning {
+        owning.hold(&mut node);
+    }
+    Ok(Taken { node, waited, owning })
 }
 
 /// Whether addresses can be used but for the process that has the node, which may have them.

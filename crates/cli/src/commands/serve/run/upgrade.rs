@@ -16,6 +16,7 @@ use weft_node::{HandedOver, Running};
 use weft_pfcp::Server;
 
 use super::beside::Beside;
+use super::standby::Owning;
 use crate::notify::ServiceManager;
 
 /// How long the other process may take to connect, and how often it is looked for.
@@ -64,6 +65,9 @@ pub struct Upgrades {
 struct Given<'a> {
     beside: &'a Beside,
     manager: &'a ServiceManager,
+    owning: Option<&'a Owning>,
+    /// The other process may have the users of a pair.
+    pair: Option<weft_mobility_standby::Given>,
 }
 
 impl weft_node::Beside for Given<'_> {
@@ -75,10 +79,20 @@ impl weft_node::Beside for Given<'_> {
         if let Some(pfcp) = &self.beside.pfcp {
             pfcp.resume();
         }
+        if let Some(pair) = self.pair.take() {
+            pair.resume();
+        }
     }
 
-    fn before_yours(&mut self, process: u32) {
+    fn before_yours(&mut self, process: u32) -> Result<Vec<u8>, String> {
+        let mut goes_on_with = Vec::new();
+        if let Some(owning) = self.owning {
+            let (octets, pair) =
+                owning.give().ok_or("standby: the node does not own the users any more")?;
+            (goes_on_with, self.pair) = (octets, Some(pair));
+        }
         self.manager.has_main_process(process);
+        Ok(goes_on_with)
     }
 }
 
@@ -100,7 +114,7 @@ impl Upgrades {
         &mut self,
         eal: &'static Eal,
         running: &mut Running,
-        beside: &Beside,
+        (beside, owning): (&Beside, Option<&Owning>),
     ) -> Option<HandedOver> {
         if let Some((child, _)) = &mut self.started
             && let Ok(Some(status)) = child.try_wait()
@@ -125,8 +139,8 @@ impl Upgrades {
                 let _ = fs::remove_file(path);
                 let asks = stream.as_ref().ok().and_then(process_of);
                 let outcome = stream.map_err(|error| format!("nothing connects: {error}"));
-                let outcome =
-                    outcome.and_then(|stream| self.hand_over(eal, (running, beside), stream));
+                let outcome = outcome
+                    .and_then(|stream| self.hand_over(eal, (running, beside, owning), stream));
                 if let Err(why) = &outcome {
                     tracing::warn!("the node was not taken over: {why}");
                 }
@@ -139,10 +153,10 @@ impl Upgrades {
     fn hand_over(
         &self,
         eal: &'static Eal,
-        (running, beside): (&mut Running, &Beside),
+        (running, beside, owning): (&mut Running, &Beside, Option<&Owning>),
         stream: UnixStream,
     ) -> Result<HandedOver, String> {
-        let mut given = Given { beside, manager: &self.manager };
+        let mut given = Given { beside, manager: &self.manager, owning, pair: None };
         let outcome = running.hand_over(eal, stream, &mut given);
         outcome.map_err(|error| error.to_string())
     }
