@@ -219,12 +219,17 @@ check "the command is told so" says "process $node has taken the node over meanw
 check "and the node goes on" goes_on
 end_datagrams
 before=$(usage)
+start_traffic
+sleep 1.2
 "$WEFT" ctl upgrade >"$netns_work/upgraded.log" 2>&1
 check "a command takes the node over" says '^process .* has the node; packets waited' cat "$netns_work/upgraded.log"
 wait_until 20 is_gone "$node"
 node=$(awk '$1 == "process" { print $2 }' "$netns_work/upgraded.log")
 wait_until 30 usage
-check "with its usage" equal "usage" "$before" "$(usage)"
+sleep 0.3
+end_datagrams
+check "no datagram is lost, doubled or out of order" nothing_is_lost a b
+check "with its usage" equal "usage" "$((before + $(all_of came)))" "$(usage)"
 check "and packets pass" lossless a "$ADDRESS_B4"
 stop_node TERM
 

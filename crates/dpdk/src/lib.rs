@@ -45,8 +45,8 @@ pub use eal::{Eal, EalOptions, KeptOff, Memory, Registration, keep_off_core, pin
 pub use error::{Error, Result};
 pub use port::{
     Capabilities, Checksums, Ingress, Link, Port, PortOptions, PortStatistics, RxQueue, Spreading,
-    Steering, SteeringKey, SteeringRun, TxQueue, await_delivery, devices_sum_udp, is_pci_address,
-    is_shared, kernel_offloads,
+    Steering, SteeringKey, SteeringRun, TxQueue, await_delivery, close_inherited, devices_sum_udp,
+    is_pci_address, is_shared, kernel_offloads,
 };
 pub use ring::{Consumer, Producer, Ring};
 pub use room::with_room;

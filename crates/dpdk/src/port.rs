@@ -34,7 +34,7 @@ use sockets::Wanted;
 
 pub use capabilities::{Capabilities, Checksums, Spreading, devices_sum_udp};
 pub use device::is_pci_address;
-pub use ingress::{Ingress, await_delivery};
+pub use ingress::{Ingress, await_delivery, close_inherited};
 pub use interface::kernel_offloads;
 pub use options::PortOptions;
 pub use queue::{RxQueue, TxQueue};
@@ -107,6 +107,9 @@ impl Port {
             let mut device = Device::make(eal, device, options)?;
             device.keep(channels);
             let queues = device.start(options, pool)?;
+            if let Some(interface) = device.interface().filter(|_| device.is_shared()) {
+                ingress::keep_from_children(interface.index())?;
+            }
             Ok((device, queues))
         });
         let (started, (rx_queues, tx_queues)) = started.map_err(|reason| Error::Device {

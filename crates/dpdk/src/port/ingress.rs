@@ -106,15 +106,46 @@ pub fn await_delivery() -> io::Result<()> {
     Ok(())
 }
 
-/// AF_PACKET sockets of this process that are bound to the interface of that index.
-fn packet_sockets(interface: i32) -> io::Result<Vec<OwnedFd>> {
-    let mut found = Vec::new();
+/// Closes packet sockets that the process has from the one that has started it: they are that
+/// one's, and what is done to them is done to its ports. To be called before any port is opened.
+///
+/// # Errors
+/// When descriptors cannot be listed.
+pub fn close_inherited() -> io::Result<()> {
+    for number in descriptors()? {
+        if bound_to(number).is_some() {
+            // SAFETY: this process has opened no packet socket: nothing else uses it.
+            drop(unsafe { OwnedFd::from_raw_fd(number) });
+        }
+    }
+    Ok(())
+}
+
+/// Processes that this one starts do not have the sockets of the interface of that index.
+pub(super) fn keep_from_children(interface: i32) -> io::Result<()> {
+    for number in descriptors()? {
+        if bound_to(number) == Some(interface) {
+            // SAFETY: sets a flag of a descriptor, which is one of a packet socket.
+            outcome(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+        }
+    }
+    Ok(())
+}
+
+/// Descriptors of this process, in order.
+fn descriptors() -> io::Result<Vec<RawFd>> {
     let names = fs::read_dir("/proc/self/fd")?;
     let numbers = names.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let mut numbers: Vec<RawFd> = numbers.collect();
     numbers.sort_unstable();
-    for number in numbers {
-        if is_bound_to(number, interface) {
+    Ok(numbers)
+}
+
+/// AF_PACKET sockets of this process that are bound to the interface of that index.
+fn packet_sockets(interface: i32) -> io::Result<Vec<OwnedFd>> {
+    let mut found = Vec::new();
+    for number in descriptors()? {
+        if bound_to(number) == Some(interface) {
             // SAFETY: the number is that of an open descriptor: it has just answered, and ports
             // are not closed while one of them is looked at.
             found.push(unsafe { BorrowedFd::borrow_raw(number) }.try_clone_to_owned()?);
@@ -123,15 +154,15 @@ fn packet_sockets(interface: i32) -> io::Result<Vec<OwnedFd>> {
     Ok(found)
 }
 
-fn is_bound_to(number: RawFd, interface: i32) -> bool {
+/// The index of the interface that a packet socket is bound to; none of any other descriptor.
+fn bound_to(number: RawFd) -> Option<i32> {
     // SAFETY: all octets zero are a valid address.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     let mut size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `size` octets to `address`, and refuses what is no socket.
     let status = unsafe { libc::getsockname(number, (&raw mut address).cast(), &mut size) };
-    status == 0
-        && i32::from(address.sll_family) == libc::AF_PACKET
-        && address.sll_ifindex == interface
+    let is_packet = status == 0 && i32::from(address.sll_family) == libc::AF_PACKET;
+    is_packet.then_some(address.sll_ifindex)
 }
 
 fn outcome(status: libc::c_int) -> io::Result<()> {

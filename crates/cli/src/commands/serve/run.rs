@@ -115,6 +115,9 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         false => vf::start_switches(&arguments.file, &blueprint.switches)?,
         true => Default::default(),
     };
+    if arguments.take_over {
+        take_over::begin()?;
+    }
     let eal = environment::start(&blueprint, 0)?;
     watchdog::catch_faults().map_err(|error| Failure::broken(format!("signals: {error}")))?;
     let mut manager = ServiceManager::of_environment();

@@ -32,6 +32,15 @@ pub struct Taken {
     pub owning: Option<Owning>,
 }
 
+/// Gives up what this process has of the ports of one that has started it, which go on there.
+///
+/// # Errors
+/// When it cannot be known what that is.
+pub fn begin() -> Result<(), Failure> {
+    weft_dpdk::close_inherited()
+        .map_err(|error| Failure::broken(format!("descriptors of the process: {error}")))
+}
+
 /// The node of the process at `options.socket`, which does not have it any more; `heir` goes on
 /// with its part in a pair.
 ///
