@@ -47,6 +47,46 @@ they_move_with_their_traffic() {
     return "$wrong"
 }
 
+# upgraded NAME: another process has the node, while nothing moves.
+upgraded() {
+    WEFT_SOCKET=$work/weft/$1.sock "$WEFT" ctl upgrade >>"$work/upgrades" 2>&1 || { tail -1 "$work/upgrades"; return 1; }
+}
+
+# is_upgraded_while_users_move: one that is asked for while users move comes to nothing, or waits
+# for them; no user is lost either way.
+is_upgraded_while_users_move() {
+    local mover status=0
+    move station-b --all-from station-a &
+    mover=$!
+    WEFT_SOCKET=$work/weft/station-a.sock "$WEFT" ctl upgrade >"$work/upgrade" 2>&1 ||
+        grep -q 'try again' "$work/upgrade" || { cat "$work/upgrade" && status=1; }
+    wait "$mover" || status=1
+    wait_until 60 settled station-b || status=1
+    cat "$work/upgrade"
+    return "$status"
+}
+
+# they_go_over_with_their_traffic: each node goes to another process, and users move before, while
+# and behind that.
+they_go_over_with_their_traffic() {
+    local wrong=0 sender timeout
+    rm -f "$work/stop"
+    "$traffic" "$(ns srv)" "$(ns ue)" "$users" "$rate" "$work/stop" >"$work/traffic" &
+    sender=$!
+    sleep 0.5
+    upgraded station-a && upgraded gateway && upgraded station-b && is_upgraded_while_users_move &&
+        upgraded station-b && upgraded gateway && move station-a --all-from station-b &&
+        wait_until 60 settled station-a || wrong=1
+    touch "$work/stop"
+    wait "$sender" || wrong=1
+    cat "$work/traffic" "$work/upgrades"
+    for timeout in uplink_gate_timeout downlink_gate_timeout release_timeout context_lost; do
+        echo "$timeout $(counted "$timeout")"
+        [ "$(counted "$timeout")" = 0 ] || wrong=1
+    done
+    return "$wrong"
+}
+
 nothing_is_malformed() {
     local tunnelled
     tunnelled=$(tshark -n -r "$work/ran.pcap" -Y gtp 2>/dev/null | wc -l)
@@ -92,6 +132,8 @@ if [ -n "${DELAYS:-}" ]; then
     exit
 fi
 check "users move to and fro, and each packet arrives once and in order" they_move_with_their_traffic
+check "nodes go to other processes with their users, and each packet arrives once and in order" \
+    they_go_over_with_their_traffic
 check "nothing on the link of the tunnels is malformed" nothing_is_malformed
 check "new certificates are used while users move" new_certificates_are_used
 check "no message between nodes can be read" no_message_can_be_read

@@ -42,7 +42,8 @@ pub use self::show::paths;
 pub(crate) use self::state::{Keeping, Persistence, configured, folder_of, restore_compositions};
 pub use self::state::{Lease, StandbyView, StateView};
 pub(crate) use self::upgrade::{
-    FORMAT, Prepared, check_functions, named_slots, position, take_neighbours, versions,
+    FORMAT, Prepared, check_functions, named_slots, part_in_moves, position, take_neighbours,
+    versions,
 };
 pub use self::upgrade::{Offer, OfferedFunction, OfferedNeighbour};
 use crate::bearer::{Event, Listeners, Subscribers};
@@ -119,7 +120,10 @@ impl Agent {
         }
         busy |= self.transfers().take_contexts();
         busy |= self.reconfiguration().look_after_relocation();
-        if let Some((mobility, mut host)) = self.handover() {
+        // What is said while another process may have the node is heard by that, or later.
+        if !self.persistence.is_given_away()
+            && let Some((mobility, mut host)) = self.handover()
+        {
             busy |= mobility.work(&mut host);
         }
         let now = self.clock.now();

@@ -11,6 +11,7 @@ mod dynamic_users;
 mod host;
 mod machine;
 mod radio;
+mod rest;
 mod settling;
 mod teids;
 
@@ -151,6 +152,8 @@ pub(crate) struct Mobility {
     counts: BTreeMap<&'static str, u64>,
     drains: Drains,
     done: Vec<Done>,
+    /// The far ends of the channels, where another process had the node before.
+    unclaimed: Option<Mail>,
 }
 
 impl Mobility {
@@ -162,7 +165,6 @@ impl Mobility {
         waker: Waker,
     ) -> (Mobility, Outputs, Mail) {
         let settings = plan.settings;
-        let ((to_node, mail), (post, from_node)) = (channel(), channel());
         let mut out = Vec::new();
         let machine = match plan.role {
             HandoverRole::Station => {
@@ -172,6 +174,16 @@ impl Mobility {
                 Machine::Anchor(Anchor::new(plan.node, incarnation, settings, &mut out))
             }
         };
+        let (mobility, mail) = Mobility::with(plan, (machine, incarnation, secret), waker);
+        (mobility, out, mail)
+    }
+
+    fn with(
+        plan: HandoverPlan,
+        (machine, incarnation, secret): (Machine, Incarnation, &[u8]),
+        waker: Waker,
+    ) -> (Mobility, Mail) {
+        let ((to_node, mail), (post, from_node)) = (channel(), channel());
         let mobility = Mobility {
             plan,
             teids: Teids::new(secret),
@@ -187,8 +199,9 @@ impl Mobility {
             counts: Counter::ALL.map(|counter| (counter.name(), 0)).into(),
             drains: Drains::default(),
             done: Vec::new(),
+            unclaimed: None,
         };
-        (mobility, out, Mail { to_node, from_node, waker })
+        (mobility, Mail { to_node, from_node, waker })
     }
 
     /// What the node has to do with users that move; `waited` is how many packets have

@@ -8,6 +8,7 @@ use rtrb::{Consumer as Inbox, Producer as Outbox};
 use weft_compose::SlotShift;
 use weft_dataplane::command::{Command, Replacement, Report, UserChange};
 use weft_dataplane::counters::{DropReason, WorkerCounters};
+use weft_dataplane::worker::Worker;
 use weft_dpdk::Consumer;
 
 /// The agent's end of what it shares with one worker.
@@ -91,6 +92,13 @@ impl Workers {
     pub fn new(links: Vec<Link>) -> Workers {
         let shift = SlotShift::for_workers(links.len());
         Workers { links, shift, changing: 0, waiting: 0 }
+    }
+
+    /// These workers do what they were sent, before they have threads.
+    pub fn obey_all(&mut self, workers: &mut [Worker]) {
+        for (link, worker) in self.links.iter_mut().zip(workers) {
+            while link.push_on() | worker.obey() {}
+        }
     }
 
     /// How many there are.

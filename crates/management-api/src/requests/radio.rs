@@ -32,7 +32,7 @@ pub(crate) async fn note(
     let count = users.len();
     let noted = state.ask(move |agent| agent.note_radios(radio, &users)).await?;
     noted.map(|()| Json(RadioNoted { users: count })).map_err(|error| match error {
-        RadioError::NoStation => Failure::conflict(error),
+        RadioError::NoStation | RadioError::Upgrading => Failure::conflict(error),
         RadioError::NoUser(_) => Failure::unknown(error),
     })
 }

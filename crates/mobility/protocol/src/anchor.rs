@@ -1,5 +1,7 @@
 //! An anchor: it stands before the stations, and switches a user's path.
 
+mod rest;
+
 use std::collections::{BTreeMap, HashMap};
 
 use crate::identity::{Direction, Epoch, Incarnation, Leg, NodeId, User};

@@ -2,6 +2,7 @@
 
 mod encoding;
 mod function_step;
+pub(crate) mod rest;
 mod standby;
 
 pub use encoding::{MAX_CONTEXTS, ParseError, VERSION};

@@ -2,6 +2,7 @@
 //! them as their target.
 
 mod path;
+mod rest;
 mod source;
 mod target;
 

@@ -247,6 +247,9 @@ impl Agent {
         incarnation: Incarnation,
         secret: &[u8],
     ) -> Result<Mail, NoHandover> {
+        if let Some(mail) = self.mobility.as_mut().and_then(|mobility| mobility.claim()) {
+            return Ok(mail);
+        }
         let plan =
             self.configuration.blueprint.handover.clone().filter(|_| self.mobility.is_none());
         let plan = plan.ok_or(NoHandover)?;
@@ -255,6 +258,19 @@ impl Agent {
         mobility.take(&mut self.transfers(), out);
         self.mobility = Some(Box::new(mobility));
         Ok(mail)
+    }
+
+    /// Goes on with the part in moves that another process of the node had.
+    ///
+    /// # Errors
+    /// What the configuration cannot have.
+    pub(crate) fn go_on_with_moves(&mut self, moves: &[u8], secret: &[u8]) -> Result<(), String> {
+        let plan = self.configuration.blueprint.handover.clone();
+        let plan = plan.ok_or("the configuration takes no part in moves of users")?;
+        let waker = self.waker.clone();
+        let mobility = Mobility::taken_over(plan, (moves, secret), waker, &mut self.transfers());
+        self.mobility = Some(Box::new(mobility.map_err(|error| error.to_string())?));
+        Ok(())
     }
 
     /// What the node has to do with users that move.
@@ -270,6 +286,9 @@ impl Agent {
     pub fn note_radios(&mut self, radio: Radio, users: &[User]) -> Result<(), RadioError> {
         let mobility = self.mobility.as_ref().ok_or(RadioError::NoStation)?;
         mobility.check_radios(users)?;
+        if self.persistence.is_given_away() {
+            return Err(RadioError::Upgrading);
+        }
         users.iter().for_each(|user| self.note_radio(radio, *user));
         Ok(())
     }

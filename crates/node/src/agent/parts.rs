@@ -109,8 +109,8 @@ impl Agent {
 
     /// For another process that is to have the node.
     pub(crate) fn offering(&mut self) -> Offering<'_> {
-        let Parts { node, migration, .. } = self.parts();
-        Offering { node, migration }
+        let Parts { node, migration, mobility, .. } = self.parts();
+        Offering { node, migration, mobility: mobility.map(|mobility| &*mobility) }
     }
 
     /// For users and bearers as they are shown.

@@ -18,21 +18,23 @@ use crate::bearer::session::Keep;
 use crate::bearer::{Subscribers, record};
 use crate::error::BuildError;
 use crate::migration::Migration;
+use crate::mobility::Mobility;
 use crate::ports::{Means, Ports};
 use crate::subscribers::Whose;
 
 /// The conversation between the two processes. It is raised when more may go along than an
 /// earlier release takes; a node offers the lowest in which all goes along that it has.
-pub(crate) const FORMAT: u16 = 3;
+pub(crate) const FORMAT: u16 = 4;
 
 /// Records and names that go in one piece, and octets of records after which it ends.
 const PIECE: usize = 1000;
 const OCTETS: usize = 4 << 20;
 
-/// The formats that a node needs whose PFCP sessions go along, and one that has a standby; those
-/// without any of it need the first.
+/// The formats that a node needs whose PFCP sessions go along, one that has a standby, and one
+/// that takes part in moves of users; those without any of it need the first.
 const WITH_SESSIONS: u16 = 2;
 const WITH_STANDBY: u16 = 3;
+const WITH_MOVES: u16 = 4;
 
 /// What a node has, as it offers it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +59,9 @@ pub struct Offer {
     /// Its number, where it is one of two nodes for its users.
     #[serde(default)]
     pub standby: Option<u32>,
+    /// Its number, and what it is, where it takes part in moves of users.
+    #[serde(default)]
+    pub handover: Option<(u32, String)>,
     /// Devices of its ports.
     pub devices: Vec<String>,
     /// Its functions.
@@ -97,6 +102,8 @@ pub struct OfferedNeighbour {
 /// What goes over before packets stop.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared {
+    /// The node's part in moves of users, if it takes part.
+    pub moves: Option<Vec<u8>>,
     /// Records of what commands have set, in pieces.
     pub records: Vec<Vec<u8>>,
     /// Whose contexts there are, by scope and in pieces: names as in keys of the store, each
@@ -122,6 +129,7 @@ pub(crate) fn position(scope: Scope) -> usize {
 pub(crate) struct Offering<'a> {
     pub node: Provisioning<'a>,
     pub migration: &'a Migration,
+    pub mobility: Option<&'a Mobility>,
 }
 
 impl Offering<'_> {
@@ -156,6 +164,7 @@ impl Offering<'_> {
             store: self.node.persistence.state.as_ref().map(|state| state.folder.clone()),
             sessions,
             standby: self.node.blueprint.standby.as_ref().map(|plan| plan.node.0),
+            handover: part_in_moves(self.node.blueprint),
             devices: self.node.blueprint.devices().iter().map(|port| port.device.clone()).collect(),
             functions: functions.collect(),
             neighbours: neighbours.collect(),
@@ -176,9 +185,6 @@ impl Offering<'_> {
                 plan.name, plan.name
             ));
         }
-        if self.node.blueprint.handover.is_some() {
-            return Err("the node takes part in moves of users (`handover`)".to_owned());
-        }
         match self.node.persistence.standby.as_ref().and_then(|standby| standby.why_away()) {
             Some(why) => Err(format!("{why}; try again")),
             None => Ok(()),
@@ -187,10 +193,12 @@ impl Offering<'_> {
 
     /// The lowest format in which all goes along.
     fn format(&self) -> u16 {
-        match (&self.node.blueprint.standby, &self.node.blueprint.pfcp) {
-            (Some(_), _) => WITH_STANDBY,
-            (None, Some(_)) => WITH_SESSIONS,
-            (None, None) => 1,
+        let blueprint = self.node.blueprint;
+        match (&blueprint.handover, &blueprint.standby, &blueprint.pfcp) {
+            (Some(_), ..) => WITH_MOVES,
+            (None, Some(_), _) => WITH_STANDBY,
+            (None, None, Some(_)) => WITH_SESSIONS,
+            (None, None, None) => 1,
         }
     }
 
@@ -198,6 +206,9 @@ impl Offering<'_> {
     pub fn under_way(&self) -> Option<&'static str> {
         if self.migration.has_users() || self.migration.has_function() {
             return Some("a user or a function moves; try again");
+        }
+        if self.mobility.is_some_and(|mobility| mobility.at_rest().is_none()) {
+            return Some("a user moves; try again");
         }
         // The records are read meanwhile, and nothing else can open the store.
         let standby = self.node.persistence.standby.as_ref();
@@ -220,7 +231,8 @@ impl Offering<'_> {
         if let Some(what) = self.under_way() {
             return Err(what.to_owned());
         }
-        let mut prepared = Prepared::default();
+        let moves = self.mobility.and_then(Mobility::at_rest);
+        let mut prepared = Prepared { moves, ..Prepared::default() };
         let (mut piece, mut size) = (Collection::default(), 0);
         let mut put = |change: Option<Change>| {
             let is_last = change.is_none();
@@ -311,6 +323,12 @@ impl Restoration<'_> {
         state.changes.push(life(false, 0));
         Ok(())
     }
+}
+
+/// The number of a node, and what it is, where it takes part in moves of users.
+pub(crate) fn part_in_moves(blueprint: &Blueprint) -> Option<(u32, String)> {
+    let plan = blueprint.handover.as_ref()?;
+    Some((plan.node.0, plan.role.name().to_owned()))
 }
 
 /// The slots of those whose names another process has given; none for those that this

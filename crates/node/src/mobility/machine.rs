@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weft_mobility_protocol::{
-    Anchor, Direction, EndMarker, Envelope, Output, Station, TimerKey, User,
+    Anchor, Direction, EndMarker, Envelope, Incarnation, Output, Station, TimerKey, User,
 };
 
 /// The node's machine.
@@ -42,11 +42,35 @@ impl Machine {
         }
     }
 
+    /// What it is; none while a user moves.
+    pub fn at_rest(&self) -> Option<Vec<u8>> {
+        match self {
+            Machine::Station(station) => station.at_rest(),
+            Machine::Anchor(anchor) => anchor.at_rest(),
+        }
+    }
+
     /// Whether the node has anything to do with a user.
     pub fn has(&self, user: User) -> bool {
         match self {
             Machine::Station(station) => station.state(user).is_some(),
             Machine::Anchor(anchor) => anchor.state(user).is_some(),
+        }
+    }
+
+    /// Of which life it is.
+    pub fn incarnation(&self) -> Incarnation {
+        match self {
+            Machine::Station(station) => station.incarnation(),
+            Machine::Anchor(anchor) => anchor.incarnation(),
+        }
+    }
+
+    /// Users that the node has something to do with.
+    pub fn users(&self) -> Vec<User> {
+        match self {
+            Machine::Station(station) => station.users().collect(),
+            Machine::Anchor(anchor) => anchor.users().collect(),
         }
     }
 

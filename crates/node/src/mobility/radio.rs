@@ -27,6 +27,9 @@ pub enum RadioError {
     /// The node takes no part in handovers, or is no station.
     #[error("the node is no station that takes part in handovers")]
     NoStation,
+    /// Another process takes the node over.
+    #[error("another process is taking the node over; try again")]
+    Upgrading,
     /// A user is not among those of `handover.users`.
     #[error("{0} is not in `handover.users` of this node")]
     NoUser(User),
@@ -52,6 +55,11 @@ pub(crate) struct Drains {
 }
 
 impl Drains {
+    /// Whether nothing is waited for.
+    pub fn are_none(&self) -> bool {
+        self.asked.is_empty() && self.under_way.is_empty()
+    }
+
     pub fn ask(&mut self, user: User, epoch: Epoch) {
         self.asked.push((user, epoch));
     }

@@ -98,7 +98,7 @@ impl Mobility {
     }
 
     /// Tells the workers; the user's next output waits until they have obeyed.
-    fn order(
+    pub(super) fn order(
         &mut self,
         host: &mut dyn Host,
         user: User,
@@ -133,7 +133,12 @@ impl Mobility {
     }
 
     /// Settings that put the user's packets into the tunnel to a node.
-    fn settings(&self, host: &dyn Host, user: User, (node, teid): (NodeId, u32)) -> Vec<Configure> {
+    pub(super) fn settings(
+        &self,
+        host: &dyn Host,
+        user: User,
+        (node, teid): (NodeId, u32),
+    ) -> Vec<Configure> {
         let settings = self.tunnel_to(host.blueprint(), node, teid);
         let (Some(settings), Some(member)) = (settings, self.member(host, user)) else {
             return Vec::new();

@@ -6,6 +6,7 @@
 //!                     contexts than are offered, the version of each function's (u16)
 //! old      RECORDS*   what commands have set
 //! old      SUBJECTS*  whose contexts there are
+//! old      MOVES?     its part in moves of users
 //! old      PREPARED   the store is closed
 //!     new  READY      everything is there but contexts; 1 where its ports are open, else 0
 //! old      OPEN       no packet is carried any more, for how long (u64, nanoseconds)
@@ -16,7 +17,7 @@
 //!     new  TAKEN      it can go on
 //! old      YOURS      it does not go on; octets for those who speak for the node
 //! ```
-//! `*` may come any number of times. A new process whose ports cannot be open beside the old
+//! `*` may come any number of times, `?` once or not at all. A new process whose ports cannot be open beside the old
 //! one's answers READY 0; OPEN and OPENED are left out, and it opens its ports once the old
 //! process has closed the conversation behind YOURS. Until YOURS either may say REFUSED with a
 //! reason, or go away, and the old process goes on. Each message is its kind (u8), the length of
@@ -45,9 +46,10 @@ pub(super) enum Kind {
     Taken,
     Yours,
     Refused,
+    Moves,
 }
 
-const KINDS: [Kind; 13] = [
+const KINDS: [Kind; 14] = [
     Kind::Offer,
     Kind::Accept,
     Kind::Records,
@@ -61,6 +63,7 @@ const KINDS: [Kind; 13] = [
     Kind::Taken,
     Kind::Yours,
     Kind::Refused,
+    Kind::Moves,
 ];
 
 /// Longest message of the old process, and of the new one, in octets.

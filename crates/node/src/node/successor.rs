@@ -16,8 +16,8 @@ use super::conversation::{Conversation, Drained, Kind, OF_OLD, UpgradeError};
 use super::upgrade::scope_at;
 use super::{Node, keeping};
 use crate::agent::{
-    Agent, FORMAT, Offer, check_functions, configured, folder_of, named_slots, position,
-    restore_compositions, take_neighbours, versions,
+    Agent, FORMAT, Offer, check_functions, configured, folder_of, named_slots, part_in_moves,
+    position, restore_compositions, take_neighbours, versions,
 };
 use crate::error::BuildError;
 use crate::ports::Means;
@@ -51,6 +51,9 @@ pub struct Predecessor {
     records: Collection,
     /// Whose contexts there are, by scope.
     subjects: [Vec<Vec<u8>>; 3],
+    /// The node's part in moves of users, if it takes part; and what nodes share for that.
+    moves: Option<Vec<u8>>,
+    secret: Vec<u8>,
 }
 
 /// Is told that the node is this process's.
@@ -87,8 +90,14 @@ impl Predecessor {
         let octets = conversation.hear_only(Kind::Offer)?;
         let offer: Offer = serde_json::from_slice(&octets)
             .map_err(|_| UpgradeError::Foreign("an offer that is none"))?;
-        let subjects = Default::default();
-        Ok(Predecessor { conversation, offer, records: Collection::default(), subjects })
+        let (subjects, records, moves) = Default::default();
+        Ok(Predecessor { conversation, offer, records, subjects, moves, secret: Vec::new() })
+    }
+
+    /// What nodes share that users move between, where this process takes part in that.
+    #[must_use]
+    pub fn with_secret(self, secret: Vec<u8>) -> Predecessor {
+        Predecessor { secret, ..self }
     }
 
     /// What it has.
@@ -121,6 +130,13 @@ impl Predecessor {
                     let (at, names) = named.ok_or(UpgradeError::Foreign("names of no scope"))?;
                     self.subjects[usize::from(*at)].push(names.to_vec());
                 }
+                (Kind::Moves, _) if self.secret.is_empty() => {
+                    let why = "users move to and from the node, and no controller is given \
+                               (--handover-controller)";
+                    self.refuse(why);
+                    return Err(UpgradeError::Refused(why.to_owned()).into());
+                }
+                (Kind::Moves, octets) => self.moves = Some(octets),
                 (Kind::Prepared, _) => return Ok(()),
                 _ => return Err(UpgradeError::Foreign("not its turn to say that").into()),
             }
@@ -128,7 +144,7 @@ impl Predecessor {
     }
 
     fn check(&self, blueprint: &Blueprint) -> Result<(), String> {
-        let Offer { format, node, release, process, sessions, standby, .. } = &self.offer;
+        let Offer { format, node, release, process, sessions, standby, handover, .. } = &self.offer;
         if !(1..=FORMAT).contains(format) {
             return Err(format!(
                 "the other process (release {release}) speaks format {format}, this one {FORMAT}"
@@ -140,8 +156,18 @@ impl Predecessor {
                 blueprint.name
             ));
         }
-        if blueprint.handover.is_some() {
-            return Err("the configuration takes part in moves of users (`handover`)".to_owned());
+        let own = part_in_moves(blueprint);
+        if *handover != own {
+            let part = |one: &Option<(u32, String)>| match one {
+                Some((number, role)) => format!("node {number}, {role}"),
+                None => "none".to_owned(),
+            };
+            return Err(format!(
+                "the node's part in moves of users (`handover`) is {}, the configuration's {}; \
+                 restart the node",
+                part(handover),
+                part(&own),
+            ));
         }
         if *standby != blueprint.standby.as_ref().map(|plan| plan.node.0) {
             let number = |one: Option<u32>| one.map_or("none".to_owned(), |one| one.to_string());
@@ -320,6 +346,9 @@ impl Predecessor {
         let taken = (is_beside, has_them);
         node.agent.restoration(&mut node.workers).take_records(records, store, taken)?;
         self.records = Collection::default();
+        if let Some(moves) = self.moves.take() {
+            node.agent.go_on_with_moves(&moves, &self.secret).map_err(UpgradeError::Refused)?;
+        }
         let mut slots = [const { Vec::new() }; 3];
         for (at, (slots, names)) in slots.iter_mut().zip(&self.subjects).enumerate() {
             let scope = scope_at(at as u8).unwrap_or_default();
@@ -387,6 +416,7 @@ impl Built {
             }
         }
         agent.restoration(workers).take_on_sessions();
+        agent.workers.obey_all(workers);
         let Agent { ports, workers, answers: pool, clock, .. } = agent;
         take_neighbours(&offer.neighbours, ports, &mut Means { workers, pool }, clock.now());
     }

@@ -328,6 +328,9 @@ fn send_prepared(conversation: &mut Conversation, prepared: &Prepared) -> io::Re
     for (scope, octets) in &prepared.subjects {
         conversation.say(Kind::Subjects, &[&[position(*scope) as u8], &octets[..]].concat())?;
     }
+    if let Some(octets) = &prepared.moves {
+        conversation.say(Kind::Moves, octets)?;
+    }
     conversation.say(Kind::Prepared, &[])
 }
 

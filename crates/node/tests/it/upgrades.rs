@@ -200,12 +200,23 @@ fn take_over(
 
 /// The same with a store that is opened once the other process has closed it, and with what is
 /// told that the node is the new process's.
-fn take_over_with(
+pub fn take_over_with(
+    old: Rig,
+    yaml: &str,
+    kinds: &[Kind],
+    beside: impl Beside + Send + 'static,
+    (store, ours): (impl FnOnce() -> Option<Store>, impl FnMut(&[u8], Instant)),
+) -> Result<Rig, (String, Box<Snapshot>)> {
+    take_over_knowing(old, yaml, kinds, beside, (store, ours, Vec::new()))
+}
+
+/// The same by a process that knows what nodes share that users move between.
+pub fn take_over_knowing(
     old: Rig,
     yaml: &str,
     kinds: &[Kind],
     mut beside: impl Beside + Send + 'static,
-    (store, ours): (impl FnOnce() -> Option<Store>, impl FnMut(&[u8], Instant)),
+    (store, ours, secret): (impl FnOnce() -> Option<Store>, impl FnMut(&[u8], Instant), Vec<u8>),
 ) -> Result<Rig, (String, Box<Snapshot>)> {
     let Rig { node, .. } = old;
     let mut running = node.start(eal()).unwrap();
@@ -221,7 +232,8 @@ fn take_over_with(
         }
     });
     let taken = Rig::of_kinds(yaml, kinds, |blueprint| {
-        let mut predecessor = Predecessor::hear(to_old).map_err(|error| error.to_string())?;
+        let predecessor = Predecessor::hear(to_old).map_err(|error| error.to_string())?;
+        let mut predecessor = predecessor.with_secret(secret);
         predecessor.accept(&blueprint).map_err(|error| error.to_string())?;
         let taken = predecessor.take(eal(), blueprint, store(), ours);
         taken.map(|(node, _)| node).map_err(|error| error.to_string())

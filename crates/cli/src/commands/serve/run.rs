@@ -138,8 +138,9 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let ready = summary(&blueprint, eal);
     let described = blueprint.clone();
     let has_node = (claimed.is_some(), store, standing);
-    let means = (&options, &*arguments.file, heir);
-    let (node, waited, owning) = build(eal, blueprint, has_node, owning, means)?;
+    let means = (heir, part.as_ref().map(Part::secret));
+    let place = (&options, &*arguments.file);
+    let (node, waited, owning) = build(eal, blueprint, has_node, owning, place, means)?;
     let life = Life { termination, program, manager, owning };
     let offered = Offered { options, claimed, part, described, ready, waited };
     serve(eal, node, offered, life)
@@ -152,10 +153,11 @@ fn build(
     blueprint: Blueprint,
     (is_claimed, store, standing): (bool, Option<Store>, Option<StandingNode>),
     owning: Option<Owning>,
-    (options, file, heir): (&Options, &Path, Option<Heir>),
+    (options, file): (&Options, &Path),
+    means: (Option<Heir>, Option<Vec<u8>>),
 ) -> Result<(Node, Option<Duration>, Option<Owning>), Failure> {
     if !is_claimed {
-        let taken = take_over::take(eal, blueprint, (options, file), heir)?;
+        let taken = take_over::take(eal, blueprint, (options, file), means)?;
         return Ok((taken.node, Some(taken.waited), taken.owning));
     }
     let mut node = match (store, standing) {

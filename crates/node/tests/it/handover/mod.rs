@@ -5,6 +5,7 @@ mod added;
 mod isolated;
 mod nodes;
 mod strangers;
+mod upgraded;
 mod world;
 
 use std::collections::BTreeMap;

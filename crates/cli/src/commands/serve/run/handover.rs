@@ -148,6 +148,11 @@ fn is_loopback(address: &str) -> bool {
 }
 
 impl Part {
+    /// What all nodes share.
+    pub fn secret(&self) -> Vec<u8> {
+        self.token.octets().to_vec()
+    }
+
     /// The connections of the node of that number and name.
     pub fn options(self, node: NodeId, name: &str, timing: Timing) -> Options {
         Options {

@@ -50,7 +50,7 @@ pub fn take(
     eal: &'static Eal,
     blueprint: Blueprint,
     (options, file): (&Options, &Path),
-    heir: Option<Heir>,
+    (heir, secret): (Option<Heir>, Option<Vec<u8>>),
 ) -> Result<Taken, Failure> {
     if let Some(switch) = blueprint.switches.first() {
         let name = &switch.name;
@@ -63,7 +63,8 @@ pub fn take(
     let UpgradeSocket { socket } = client.post("/v1/take-over", String::new())?;
     let stream = UnixStream::connect(&socket)
         .map_err(|error| Failure::input(format!("socket {socket}: {error}")))?;
-    let mut predecessor = Predecessor::hear(stream).map_err(Failure::input)?;
+    let mut predecessor =
+        Predecessor::hear(stream).map_err(Failure::input)?.with_secret(secret.unwrap_or_default());
     predecessor.accept(&blueprint).map_err(Failure::input)?;
     let mut store = state::open(&blueprint, file, false).inspect_err(|failure| {
         if let Failure::Input(why) = failure {
