@@ -237,8 +237,7 @@ impl Work {
     }
 
     fn hear(&mut self, from: NodeId, step: StandbyStep) {
-        let now = self.clock.now();
-        let clock = self.clock;
+        let (now, clock) = (self.clock.now(), self.clock);
         match (&mut self.part, step) {
             (Part::Owner(owner), StandbyStep::Grant { epoch, stamp, lease, whole, peer })
                 if from == NodeId::CONTROLLER && epoch == owner.epoch && clock.has_said(stamp) =>
@@ -281,12 +280,8 @@ impl Work {
             (Part::Mirror(mirror), StandbyStep::Alive { epoch, stamp, newest, leaves })
                 if Some(from) == mirror.peer =>
             {
-                match mirror.alive(epoch, (stamp, newest, leaves), now) {
-                    Some(true) => self.attend(),
-                    // The controller is to know at once.
-                    Some(false) => self.beat(),
-                    None => {}
-                }
+                let lives = mirror.alive(epoch, (stamp, newest, leaves), now);
+                self.answer_owner(lives);
             }
             (Part::Mirror(mirror), StandbyStep::Records { epoch, at, is_last, octets })
                 if Some(from) == mirror.peer =>
@@ -299,6 +294,16 @@ impl Work {
             (Part::Owner(owner), _) => owner.refused += 1,
             (Part::Mirror(mirror), _) => mirror.refused += 1,
             (Part::Over, _) => {}
+        }
+    }
+
+    /// The owner has said whether it lives.
+    fn answer_owner(&mut self, lives: Option<bool>) {
+        match lives {
+            Some(true) => self.attend(),
+            // The controller is to know at once.
+            Some(false) => self.beat(),
+            None => {}
         }
     }
 
