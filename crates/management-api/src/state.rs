@@ -114,10 +114,10 @@ impl State {
         let (answer, answered) = oneshot::channel::<Answer>();
         let told = self.handle.tell(move |agent| {
             // The client that asked may have gone.
-            let _ = answer.send(Box::new(question(agent)));
+            let _ = answer.send(Answer::of(question(agent)));
         });
         told.map_err(|_| stopped())?;
-        taken(answered.await.map_err(|_| stopped())?)
+        answered.await.map_err(|_| stopped())?.take().map_err(|_| stopped())
     }
 
     /// Takes a place for one who listens to looks.
@@ -135,7 +135,7 @@ impl State {
     ) -> Result<T, Failure> {
         let (answer, answered) = oneshot::channel::<(Answer, Result<(), Arc<str>>)>();
         let told = self.handle.tell(move |agent| {
-            let value = Box::new(question(agent));
+            let value = Answer::of(question(agent));
             agent.when_durable(Box::new(move |kept| drop(answer.send((value, kept)))));
         });
         told.map_err(|_| stopped())?;
@@ -144,7 +144,7 @@ impl State {
             let detail = format!("changed, and not durable yet: {why}");
             Failure::new(StatusCode::INSUFFICIENT_STORAGE, detail)
         })?;
-        taken(value)
+        value.take().map_err(|_| stopped())
     }
 
     /// Asks the server of control planes, away from the thread that serves.
@@ -167,11 +167,6 @@ impl State {
             Failure::new(StatusCode::TOO_MANY_REQUESTS, detail)
         })
     }
-}
-
-/// The answer to a question, which is of the question's type.
-fn taken<T: 'static>(answer: Answer) -> Result<T, Failure> {
-    answer.downcast().map(|answer| *answer).map_err(|_| stopped())
 }
 
 /// The node cannot answer any more.

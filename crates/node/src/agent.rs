@@ -246,11 +246,22 @@ impl Agent {
 
 /// An answer of any type. All of them go through channels of one type, so that the compiler
 /// makes the code of one.
-pub type Answer = Box<dyn Any + Send>;
+#[derive(Debug)]
+pub struct Answer(Box<dyn Any + Send>);
 
-/// The answer to a question, which is of the question's type.
-fn taken<T: 'static>(answer: Answer) -> Result<T, Stopped> {
-    answer.downcast().map(|answer| *answer).map_err(|_| Stopped)
+impl Answer {
+    /// That of a question.
+    pub fn of<T: Send + 'static>(answer: T) -> Answer {
+        Answer(Box::new(answer))
+    }
+
+    /// What was answered, which is of the question's type.
+    ///
+    /// # Errors
+    /// When it is of another.
+    pub fn take<T: 'static>(self) -> Result<T, Stopped> {
+        self.0.downcast().map(|answer| *answer).map_err(|_| Stopped)
+    }
 }
 
 /// A way to ask the agent, from any thread.
@@ -281,9 +292,9 @@ impl Handle {
         let (answer, wait) = channel::<Answer>();
         self.tell(move |agent| {
             // The client that asked may have gone.
-            let _ = answer.send(Box::new(question(agent)));
+            let _ = answer.send(Answer::of(question(agent)));
         })?;
-        taken(wait.recv().map_err(|_| Stopped)?)
+        wait.recv().map_err(|_| Stopped)?.take()
     }
 
     /// The same for what changes something: waits until that is durable, too, where the node
@@ -298,12 +309,12 @@ impl Handle {
     ) -> Result<(T, Result<(), Arc<str>>), Stopped> {
         let (answer, wait) = channel::<(Answer, Result<(), Arc<str>>)>();
         self.tell(move |agent| {
-            let value = Box::new(question(agent));
+            let value = Answer::of(question(agent));
             // The client that asked may have gone.
             agent.persistence.when_durable(Box::new(move |kept| drop(answer.send((value, kept)))));
         })?;
         let (value, kept) = wait.recv().map_err(|_| Stopped)?;
-        Ok((taken(value)?, kept))
+        Ok((value.take()?, kept))
     }
 
     /// Tells the agent to do something, and does not wait for it.
