@@ -95,9 +95,9 @@ impl Workers {
     }
 
     /// These workers do what they were sent, before they have threads.
-    pub fn obey_all(&mut self, workers: &mut [Worker]) {
+    pub fn apply_commands(&mut self, workers: &mut [Worker]) {
         for (link, worker) in self.links.iter_mut().zip(workers) {
-            while link.push_on() | worker.obey() {}
+            while link.push_on() | worker.apply_sent_commands() {}
         }
     }
 

@@ -96,7 +96,7 @@ impl Worker {
     }
 
     /// Does what the agent has sent. Returns whether there was anything.
-    pub fn obey(&mut self) -> bool {
+    pub fn apply_sent_commands(&mut self) -> bool {
         self.apply_commands()
     }
 

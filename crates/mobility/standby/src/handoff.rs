@@ -57,9 +57,9 @@ impl Handoff {
 
 /// A part in a pair that another process may have by now. Dropped without a word it has ended.
 #[derive(Debug)]
-pub struct Given(pub(crate) Sender<bool>);
+pub struct Released(pub(crate) Sender<bool>);
 
-impl Given {
+impl Released {
     /// The other process does not go on with it: it goes on here.
     pub fn resume(self) {
         let _ = self.0.send(false);

@@ -25,7 +25,7 @@ mod successor;
 mod told;
 mod view;
 
-pub use handoff::Given;
+pub use handoff::Released;
 pub use options::Options;
 pub use pair::Pair;
 pub use successor::{GoOnError, Successor};

@@ -12,7 +12,7 @@ use weft_mobility_transport::{Event, Transport, TransportError};
 use weft_state::{Feed, Store};
 
 use crate::clock::Clock;
-use crate::handoff::{Given, Handoff};
+use crate::handoff::{Handoff, Released};
 use crate::input::{Connected, Ends, Input, connect, size};
 use crate::mirror::Mirror;
 use crate::options::Options;
@@ -75,12 +75,12 @@ impl Pair {
     /// Gives the node's part to another process of the node, if it owns the users: what that
     /// [goes on](crate::Successor::go_on) with. Nothing is said or heard here until it is known
     /// what becomes of that.
-    pub fn give(&self) -> Option<(Vec<u8>, Given)> {
+    pub fn give(&self) -> Option<(Vec<u8>, Released)> {
         let (say, handoff) = mpsc::channel();
         let (decide, decided) = mpsc::channel();
         self.inputs.send(Input::Give(say, decided)).ok()?;
         let handoff = handoff.recv().ok()??;
-        Some((handoff.write(), Given(decide)))
+        Some((handoff.write(), Released(decide)))
     }
 
     /// Whether its thread has ended by itself.

@@ -29,7 +29,7 @@ impl Mobility {
     }
 
     /// Goes on with what another process was, before any packet comes. Workers are told how
-    /// users are treated; they have to obey before they carry packets.
+    /// users are treated; they have to apply it before they carry packets.
     ///
     /// # Errors
     /// [`NotGoneOn`].

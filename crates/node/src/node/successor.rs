@@ -416,7 +416,7 @@ impl Built {
             }
         }
         agent.restoration(workers).take_on_sessions();
-        agent.workers.obey_all(workers);
+        agent.workers.apply_commands(workers);
         let Agent { ports, workers, answers: pool, clock, .. } = agent;
         take_neighbours(&offer.neighbours, ports, &mut Means { workers, pool }, clock.now());
     }

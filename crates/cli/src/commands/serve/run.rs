@@ -26,7 +26,7 @@ use weft_state::Store;
 
 use self::handover::Part;
 use self::life::{Life, Offered, serve};
-use self::standby::{Heir, Owner, Owning};
+use self::standby::{NextOwner, Owner, Owning};
 use self::upgrade::Program;
 use super::page::{PageArguments, address};
 use super::vf;
@@ -131,14 +131,14 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         (store, owning, standing) = (Some(owner.store), Some(owner.owning), owner.standing);
         claimed = Some(Listening::claim(&options)?);
     }
-    let heir = match arguments.take_over && stands_by {
-        true => Heir::new(part.take(), &blueprint, &options.socket)?,
+    let next_owner = match arguments.take_over && stands_by {
+        true => NextOwner::new(part.take(), &blueprint, &options.socket)?,
         false => None,
     };
     let ready = summary(&blueprint, eal);
     let described = blueprint.clone();
     let has_node = (claimed.is_some(), store, standing);
-    let means = (heir, part.as_ref().map(Part::secret));
+    let means = (next_owner, part.as_ref().map(Part::secret));
     let place = (&options, &*arguments.file);
     let (node, waited, owning) = build(eal, blueprint, has_node, owning, place, means)?;
     let life = Life { termination, program, manager, owning };
@@ -154,7 +154,7 @@ fn build(
     (is_claimed, store, standing): (bool, Option<Store>, Option<StandingNode>),
     owning: Option<Owning>,
     (options, file): (&Options, &Path),
-    means: (Option<Heir>, Option<Vec<u8>>),
+    means: (Option<NextOwner>, Option<Vec<u8>>),
 ) -> Result<(Node, Option<Duration>, Option<Owning>), Failure> {
     if !is_claimed {
         let taken = take_over::take(eal, blueprint, (options, file), means)?;

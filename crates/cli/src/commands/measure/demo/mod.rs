@@ -46,7 +46,7 @@ use scene::Scene;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Seconds of traffic
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = value_parser!(u64).range(1..=3600))]
     seconds: u64,
     /// Packets per second, both directions together; by default what this
     /// machine keeps with ease

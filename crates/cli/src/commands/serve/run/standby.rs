@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use weft_dpdk::Eal;
-use weft_mobility_standby::{Given, Options, Pair, PairView, Successor, Told};
+use weft_mobility_standby::{Options, Pair, PairView, Released, Successor, Told};
 use weft_mobility_transport::Timing;
 use weft_node::{BuildError, Lease, Node, StandbyView, StandingNode};
 use weft_node_config::{Blueprint, StandbyPlan};
@@ -161,12 +161,12 @@ fn timing() -> Timing {
 }
 
 /// What is needed to go on as the owner of the users, once another process gives them away.
-pub struct Heir {
+pub struct NextOwner {
     successor: Successor,
     options: Options,
 }
 
-impl Heir {
+impl NextOwner {
     /// Of the node of a configuration, if it is one of two.
     ///
     /// # Errors
@@ -175,11 +175,11 @@ impl Heir {
         part: Option<Part>,
         blueprint: &Blueprint,
         socket: &Path,
-    ) -> Result<Option<Heir>, Failure> {
+    ) -> Result<Option<NextOwner>, Failure> {
         let Some(plan) = &blueprint.standby else { return Ok(None) };
         let part = part.ok_or_else(no_controller)?;
         let options = options(part, &blueprint.name, plan, socket)?;
-        Ok(Some(Heir { successor: Successor::new(plan.buffer), options }))
+        Ok(Some(NextOwner { successor: Successor::new(plan.buffer), options }))
     }
 
     /// What is written to `store` goes to the standby from now on.
@@ -213,7 +213,7 @@ pub fn no_controller() -> Failure {
 
 impl Owning {
     /// Gives the users to another process of the node; none where another node has them.
-    pub fn give(&self) -> Option<(Vec<u8>, Given)> {
+    pub fn give(&self) -> Option<(Vec<u8>, Released)> {
         self.pair.give()
     }
 

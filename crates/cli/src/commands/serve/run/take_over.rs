@@ -14,7 +14,7 @@ use weft_management_api::{ControlError, Listening, Options};
 use weft_node::{Node, Predecessor};
 use weft_node_config::Blueprint;
 
-use super::standby::{Heir, Owning};
+use super::standby::{NextOwner, Owning};
 use super::state;
 use crate::failure::Failure;
 
@@ -41,7 +41,7 @@ pub fn begin() -> Result<(), Failure> {
         .map_err(|error| Failure::broken(format!("descriptors of the process: {error}")))
 }
 
-/// The node of the process at `options.socket`, which does not have it any more; `heir` goes on
+/// The node of the process at `options.socket`, which does not have it any more; `next_owner` goes on
 /// with its part in a pair.
 ///
 /// # Errors
@@ -50,7 +50,7 @@ pub fn take(
     eal: &'static Eal,
     blueprint: Blueprint,
     (options, file): (&Options, &Path),
-    (heir, secret): (Option<Heir>, Option<Vec<u8>>),
+    (next_owner, secret): (Option<NextOwner>, Option<Vec<u8>>),
 ) -> Result<Taken, Failure> {
     if let Some(switch) = blueprint.switches.first() {
         let name = &switch.name;
@@ -71,12 +71,12 @@ pub fn take(
             predecessor.refuse(why);
         }
     })?;
-    if let (Some(heir), Some(store)) = (&heir, &mut store) {
-        heir.feed_from(store);
+    if let (Some(next_owner), Some(store)) = (&next_owner, &mut store) {
+        next_owner.feed_from(store);
     }
-    let (mut heir, mut owning) = (heir, None);
+    let (mut next_owner, mut owning) = (next_owner, None);
     let ours = |given: &[u8], since| {
-        owning = heir.take().map(|heir| heir.go_on(given, since));
+        owning = next_owner.take().map(|next_owner| next_owner.go_on(given, since));
     };
     let taken = predecessor.take(eal, blueprint, store, ours);
     let (mut node, waited) = taken.map_err(Failure::input)?;

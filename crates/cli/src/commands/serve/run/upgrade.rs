@@ -67,7 +67,7 @@ struct Given<'a> {
     manager: &'a ServiceManager,
     owning: Option<&'a Owning>,
     /// The other process may have the users of a pair.
-    pair: Option<weft_mobility_standby::Given>,
+    pair: Option<weft_mobility_standby::Released>,
 }
 
 impl weft_node::Beside for Given<'_> {
