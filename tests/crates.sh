@@ -9,8 +9,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 
 readonly BOUNDED="target.'cfg(unix)'.runner=['timeout', '--verbose', '--kill-after=10', '900']"
 export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
-# Many tests wait for packets and timers most of the time.
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-4}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
