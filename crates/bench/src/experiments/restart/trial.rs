@@ -19,7 +19,8 @@ use weft_state::{Owner, Role, Store};
 use weft_rig::{Failure, FirstPackets, Rig};
 
 pub(super) const DESCRIPTORS: u16 = 4096;
-pub(super) const PACKETS: u32 = 4095;
+/// Buffers of a generator: more than the rings of two nodes hold.
+pub(super) const PACKETS: u32 = 4 * DESCRIPTORS as u32 - 1;
 /// Buffers of a node: more than both of its rings and all that is under way.
 const MEMORY: u32 = 8 * DESCRIPTORS as u32 - 1;
 /// Commands that are given at once where their time is not measured.
