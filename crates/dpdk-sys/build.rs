@@ -1,7 +1,7 @@
 //! Finds DPDK by pkg-config and compiles the shim for its inline functions. The bindings, of the
 //! names on the allow-list only, are in the tree for DPDK 22.11, so that a build needs neither
-//! bindgen nor clang: `scripts/dpdk-bindings` makes them. For another series of DPDK the program
-//! `bindgen` makes them here.
+//! bindgen nor clang: `scripts/dpdk-bindings` makes them. For another series of DPDK, or one
+//! that was configured otherwise, the program `bindgen` makes them here.
 
 use std::env;
 use std::path::PathBuf;
@@ -90,8 +90,13 @@ const VARIABLES: &[&str] = &["RTE_PKTMBUF_HEADROOM", "RING_F_SP_ENQ", "RING_F_SC
 /// interface.
 const SERIES: &str = "22.11";
 
+/// Compiles where structures and constants are as these bindings have them: DPDK may have been
+/// configured otherwise.
+const LAYOUT: &str = "bindings/dpdk-22.11.c";
+
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed={LAYOUT}");
     println!("cargo:rerun-if-changed=src/shim.c");
     println!("cargo:rerun-if-changed=src/shim.h");
     println!("cargo:rerun-if-env-changed=WEFT_BINDINGS");
@@ -108,23 +113,26 @@ fn main() {
         dpdk.include_paths.iter().map(|path| format!("-I{}", path.display())).collect();
     flags.extend(["-include", "rte_config.h", "-march=corei7"].map(str::to_owned));
     let mut shim = cc::Build::new();
-    shim.file("src/shim.c").opt_level(3).warnings(false);
+    shim.opt_level(3).warnings(false);
     flags.iter().for_each(|flag| {
         shim.flag(flag);
     });
-    shim.compile("weft_dpdk_shim");
+    let mut layout = shim.clone();
+    layout.file(LAYOUT).cargo_metadata(false);
+    shim.file("src/shim.c").compile("weft_dpdk_shim");
 
-    let of_series = dpdk.version.strip_prefix(SERIES).is_some_and(|rest| {
+    let is_of_series = dpdk.version.strip_prefix(SERIES).is_some_and(|rest| {
         // Not 22.110.
         rest.is_empty() || rest.starts_with('.')
     });
-    if !of_series || env::var_os("WEFT_BINDINGS").is_some_and(|wish| wish == "generate") {
+    let is_wanted = env::var_os("WEFT_BINDINGS").is_some_and(|wish| wish == "generate");
+    if is_wanted || !is_of_series || layout.try_compile("weft_dpdk_layout").is_err() {
         println!("cargo:rustc-cfg=generated");
         generate(&dpdk.version, &flags);
     }
 }
 
-/// Writes bindings into OUT_DIR, for another series of DPDK.
+/// Writes bindings into OUT_DIR, for a DPDK of another series or another layout.
 fn generate(version: &str, flags: &[String]) {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let mut bindgen = Command::new("bindgen");
