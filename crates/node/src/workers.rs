@@ -97,7 +97,7 @@ impl Workers {
     /// These workers do what they were sent, before they have threads.
     pub fn apply_commands(&mut self, workers: &mut [Worker]) {
         for (link, worker) in self.links.iter_mut().zip(workers) {
-            while link.push_on() | worker.apply_sent_commands() {}
+            while link.push_on() | worker.apply_commands() {}
         }
     }
 

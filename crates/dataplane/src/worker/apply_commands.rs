@@ -27,7 +27,7 @@ impl Worker {
     /// Applies what the agent has sent, in order. Returns whether there was
     /// anything.
     #[inline]
-    pub(crate) fn apply_commands(&mut self) -> bool {
+    pub fn apply_commands(&mut self) -> bool {
         if self.state.changing.is_none() && self.commands.is_empty() {
             return false;
         }

@@ -95,11 +95,6 @@ impl Worker {
         busy | self.departure.relay()
     }
 
-    /// Does what the agent has sent. Returns whether there was anything.
-    pub fn apply_sent_commands(&mut self) -> bool {
-        self.apply_commands()
-    }
-
     /// Drops what its queues hold, which another process carries.
     pub fn discard_received(&mut self) {
         for inlet in &mut self.inlets {
