@@ -217,9 +217,11 @@ says() {
     grep -q "$pattern" <<<"$output" || { echo "$output" && return 1; }
 }
 
-# lossless SIDE ARGUMENTS-OF-PING...
+# lossless SIDE ARGUMENTS-OF-PING...; otherwise it shows what the node has dropped.
 lossless() {
     local side=$1
     shift
-    says ' 0% packet loss' in_ns "$side" ping -q -c 20 -i 0.02 -W 5 "$@"
+    says ' 0% packet loss' in_ns "$side" ping -q -c 20 -i 0.02 -W 5 "$@" && return
+    "$WEFT" show drops
+    return 1
 }
