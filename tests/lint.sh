@@ -15,5 +15,24 @@ no_warning() {
     ! grep -A 12 '^warning' <<<"$said"
 }
 
+# Of a crate without examples rustdoc is not asked for any (`doctest = false`), which takes as long
+# as to compile it.
+examples_are_run() {
+    local manifest
+    git ls-files '*Cargo.toml' | while read -r manifest; do
+        ! grep -qx 'doctest = false' "$manifest" || git ls-files "${manifest%Cargo.toml}src/*.rs"
+    done | xargs awk '
+        FNR == 1 { inside = 0 }
+        /^ *\/\/[\/!] *```/ {
+            inside = !inside
+            if (inside && /```(rust|no_run|should_panic|compile_fail|edition.*)?$/) {
+                print FILENAME ":" FNR ": an example that does not run: take `doctest = false` out of the manifest"
+                found = 1
+            }
+        }
+        END { exit found }'
+}
+
 check "the compiler, clippy and rustdoc have no warnings" no_warning
+check "each example of the documentation runs" examples_are_run
 close_report
