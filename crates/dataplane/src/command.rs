@@ -278,7 +278,7 @@ pub enum Report {
         /// Slot of the context.
         slot: u32,
     },
-    /// Obeyed.
+    /// The command is applied.
     Ordered(Box<Order>),
     /// The first packet of a user waits at the gate for fresh packets of this
     /// direction.

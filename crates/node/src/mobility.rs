@@ -127,7 +127,7 @@ pub(crate) enum Done {
     Imported(User, Epoch, Result<(), TransferError>),
     /// What was exported is used again.
     Resumed(User),
-    /// A worker has obeyed.
+    /// A worker has applied a command.
     Ordered(User),
     /// A user goes without what a process had of it.
     ContextLost,

@@ -156,7 +156,7 @@ impl Worker {
         }
     }
 
-    /// Obeys what the agent asks for a user. What waited and may go, goes first.
+    /// Applies what the agent asks for a user. What waited and may go, goes first.
     pub(crate) fn obey_order(&mut self, order: Box<Order>) {
         let slot = order.slot;
         order.gone.iter().for_each(|key| self.classifier.remove(key));

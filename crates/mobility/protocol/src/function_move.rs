@@ -25,7 +25,7 @@
 //! has of contexts then is a copy that no packet meets, since packets go where the coordinator
 //! steers them, and the next move writes all of it again.
 //!
-//! A move has an [`Epoch`]. A participant obeys only the newest of a coordinator's moves of one
+//! A move has an [`Epoch`]. A participant follows only the newest of a coordinator's moves of one
 //! function, so that a message that comes late cannot begin a move again, or end another one.
 
 mod coordinator;

@@ -20,7 +20,7 @@ pub struct Envelope {
     pub from_incarnation: Incarnation,
     /// The receiver.
     pub to: NodeId,
-    /// The life of the receiver that is meant: another one does not obey. 0 for
+    /// The life of the receiver that is meant: another one ignores it. 0 for
     /// the controller, and where any is meant.
     pub to_incarnation: Incarnation,
     /// What is said.

@@ -69,7 +69,7 @@ pub enum Mutation {
     ForgetRecords,
     /// A controller that starts again gives epochs anew that it gave before.
     ForgetEpochs,
-    /// Nodes obey messages that were meant for an earlier life.
+    /// Nodes follow messages that were meant for an earlier life.
     IgnoreIncarnation,
     /// The source is told to resume although the target may have imported.
     ResumeUnasked,

@@ -97,7 +97,7 @@ impl Mobility {
         }
     }
 
-    /// Tells the workers; the user's next output waits until they have obeyed.
+    /// Tells the workers; the user's next output waits until they have done so.
     pub(super) fn order(
         &mut self,
         host: &mut dyn Host,

@@ -343,8 +343,8 @@ impl Worker {
     /// Carries packets on, each from behind a function.
     #[inline]
     pub(crate) fn carry_back(&mut self, places: &[(u16, ResumePoint)]) {
-        let desk = &mut self.state;
-        let crate::worker::BurstState { burst, classified, watch, taps, .. } = desk;
+        let state = &mut self.state;
+        let crate::worker::BurstState { burst, classified, watch, taps, .. } = state;
         burst.now = self.clock.now();
         classified.clear();
         watch.start();

@@ -221,7 +221,7 @@ fn packets_that_wait_for_an_idle_bearer_move_with_it() {
 }
 
 #[test]
-fn commands_are_obeyed_where_the_user_is() {
+fn commands_are_applied_where_the_user_is() {
     let _turn = turn();
     let mut world = world(1);
     let (user, added) = (User(FIRST), User(ADDED));
