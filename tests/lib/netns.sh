@@ -188,13 +188,15 @@ stop_recording() {
 }
 
 # wait_until SECONDS COMMAND...: tries until it succeeds; fails after six times as long. SECONDS is
-# ample for an idle machine, and others have its cores, too.
+# ample for an idle machine, and others have its cores, too. It tries often at first, and seldom
+# later: a look takes a program, or several.
 wait_until() {
-    local deadline=$((SECONDS + 6 * $1))
+    local deadline=$((SECONDS + 6 * $1)) tries=0
     shift
     until "$@" >/dev/null 2>&1; do
         [ "$SECONDS" -lt "$deadline" ] || return 1
-        sleep 0.05
+        tries=$((tries + 1))
+        if [ "$tries" -le 10 ]; then sleep 0.05; else sleep 0.2; fi
     done
 }
 

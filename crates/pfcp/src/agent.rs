@@ -25,8 +25,8 @@ impl DataPlane for Handle {
         self.ask(|agent| agent.kept())
     }
 
-    fn keep(&self, keep: Vec<Keep>, done: Done) -> Result<(), Stopped> {
-        self.tell(move |agent| agent.keep(keep, done))
+    fn keep(&self, keep: Vec<Keep>, reported: u64, done: Done) -> Result<(), Stopped> {
+        self.tell(move |agent| agent.keep(keep, reported, done))
     }
 
     fn hold(&self, is_held: bool) -> Result<bool, Stopped> {

@@ -59,10 +59,11 @@ pub trait DataPlane: Send + 'static {
     /// The node has stopped.
     fn kept(&self) -> Result<Kept, Stopped>;
     /// Keeps something, and calls `done` once that is durable, with all that was given before.
+    /// What usage was told up to the number `reported` is kept as reported by then.
     ///
     /// # Errors
     /// The node has stopped.
-    fn keep(&self, keep: Vec<Keep>, done: Done) -> Result<(), Stopped>;
+    fn keep(&self, keep: Vec<Keep>, reported: u64, done: Done) -> Result<(), Stopped>;
     /// Asks sessions for nothing any more and tells nothing of them, or does so again. Whether
     /// all that was asked is answered, and told.
     ///
@@ -221,6 +222,7 @@ impl Server {
             sender: Sender::default(),
             unsent: HashMap::new(),
             given: 0,
+            reported: 0,
             durable: Arc::new(AtomicU64::new(0)),
             refused: Arc::default(),
             waiting: VecDeque::new(),

@@ -211,7 +211,7 @@ impl Bench {
             self.batch += 1;
             let changed = SessionsChanged { batch: self.batch, results };
             self.plane.committed(self.now, changed);
-            let applied = SessionEvent::Applied { batch: self.batch, usage };
+            let applied = SessionEvent::Applied { batch: self.batch, usage, told: 0 };
             self.plane.event(self.now, applied);
         }
     }

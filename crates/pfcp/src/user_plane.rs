@@ -416,8 +416,14 @@ impl UserPlane {
     /// Something has happened in the node.
     pub fn event(&mut self, now: u64, event: SessionEvent) {
         match event {
-            SessionEvent::Applied { batch, usage } => self.applied(batch, usage),
-            SessionEvent::Usage { session, usage } => self.report_usage(now, session.0, &usage),
+            SessionEvent::Applied { batch, usage, told } => {
+                self.applied(batch, usage);
+                self.keeping.reported = told;
+            }
+            SessionEvent::Usage { session, usage, told } => {
+                self.report_usage(now, session.0, &usage);
+                self.keeping.reported = told;
+            }
             SessionEvent::DownlinkData { session, pdr } => {
                 self.report_downlink_data(now, session.0, pdr);
             }

@@ -118,7 +118,7 @@ impl Node {
             self.batch += 1;
             let batch = self.batch;
             self.plane.committed(self.now, SessionsChanged { batch, results });
-            self.plane.event(self.now, SessionEvent::Applied { batch, usage: Vec::new() });
+            self.plane.event(self.now, SessionEvent::Applied { batch, usage: Vec::new(), told: 0 });
         }
     }
 

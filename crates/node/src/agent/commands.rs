@@ -334,8 +334,11 @@ impl Agent {
     }
 
     /// Keeps something of sessions; `done` is called once that is durable, and at once where
-    /// nothing is kept.
-    pub fn keep(&mut self, keep: Vec<Keep>, done: Done) {
+    /// nothing is kept. What usage was told up to the number `reported` is kept as reported with
+    /// that, or before.
+    pub fn keep(&mut self, keep: Vec<Keep>, reported: u64, done: Done) {
+        let sessions = &mut self.subscribers.sessions;
+        sessions.reported = sessions.reported.max(reported);
         self.persistence.keep(keep, done, &self.configuration.blueprint);
     }
 

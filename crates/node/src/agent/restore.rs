@@ -139,8 +139,10 @@ impl Restoration<'_> {
                 let State { checkpoints, changes, .. } = &mut *state;
                 let written = checkpoints.written_of(&plan.name);
                 let scope = self.node.trials.instance(number).scope();
-                let sessions = self.node.subscribers.sessions.entries.keys().copied();
-                let sessions = sessions.map(Whose::Session).filter(|_| scope != Scope::Group);
+                let sessions = &self.node.subscribers.sessions;
+                let sessions = sessions.entries.keys().filter(|id| sessions.is_reported(**id));
+                let sessions = sessions.map(|id| Whose::Session(*id));
+                let sessions = sessions.filter(|_| scope != Scope::Group);
                 for whose in self.node.subscribers.with_contexts(scope).into_iter().chain(sessions)
                 {
                     let Some(slot) = self.node.subscribers.context_slot(scope, &whose) else {

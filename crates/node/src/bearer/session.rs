@@ -138,6 +138,8 @@ pub enum SessionEvent {
         /// Usage of rules that commands have removed, or asked for: at most one entry for
         /// each session.
         usage: Vec<(SessionId, Vec<Usage>)>,
+        /// The newest usage that was told: [`Agent::keep`](crate::Agent::keep) says so much of it.
+        told: u64,
     },
     /// Rules have something to report (§7.5.8.3).
     Usage {
@@ -145,6 +147,8 @@ pub enum SessionEvent {
         session: SessionId,
         /// Their reports.
         usage: Vec<Usage>,
+        /// The newest usage that was told.
+        told: u64,
     },
     /// The first packet waits (§7.5.8.2). Told again each time that the session has become
     /// idle.

@@ -42,8 +42,13 @@ fn restored(folder: &Path) -> Rig {
 }
 
 fn keep(rig: &mut Rig, keep: Vec<Keep>) {
+    keep_reported(rig, keep, 0);
+}
+
+/// Keeps that usage is reported up to a number.
+fn keep_reported(rig: &mut Rig, keep: Vec<Keep>, reported: u64) {
     let (told, tells) = channel();
-    rig.node.agent().keep(keep, Box::new(move |outcome| told.send(outcome).unwrap()));
+    rig.node.agent().keep(keep, reported, Box::new(move |outcome| told.send(outcome).unwrap()));
     rig.settle();
     tells.recv_timeout(Duration::from_secs(60)).unwrap().unwrap();
 }
@@ -67,15 +72,34 @@ fn checkpoint(rig: &mut Rig) {
 
 /// Gives a command; what rules have measured.
 fn command(rig: &mut Rig, command: SessionCommand) -> Result<Vec<Usage>, SessionError> {
+    told(rig, command).map(|(usage, _)| usage)
+}
+
+/// Gives a command; what rules have measured, and the number of that.
+fn told(rig: &mut Rig, command: SessionCommand) -> Result<(Vec<Usage>, u64), SessionError> {
     let events = rig.node.agent().listen_to_sessions();
     let changed = rig.node.agent().change_sessions(&[command]);
     rig.settle();
     changed.results.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let usage = events.try_iter().filter_map(|event| match event {
-        SessionEvent::Applied { batch, usage } if batch == changed.batch => Some(usage),
+    let mut applied = events.try_iter().filter_map(|event| match event {
+        SessionEvent::Applied { batch, usage, told } if batch == changed.batch => {
+            Some((usage, told))
+        }
         _ => None,
     });
-    Ok(usage.flatten().flat_map(|(_, usage)| usage).collect())
+    let (usage, told) = applied.next().unwrap();
+    Ok((usage.into_iter().flat_map(|(_, usage)| usage).collect(), told))
+}
+
+/// Asks for the usage of a session as it is.
+fn query(n: u8) -> SessionCommand {
+    SessionCommand::Modify {
+        id: SessionId(n.into()),
+        rules: read(usual(n)),
+        end_markers: Vec::new(),
+        query: Query::All,
+        drop_waiting: false,
+    }
 }
 
 fn kept_as(id: u64) -> Keep {
@@ -129,6 +153,35 @@ fn a_session_carries_before_anything_else() {
     assert!(!rig.node.agent().kept().sessions[0].is_there);
 }
 
+#[test]
+fn a_report_that_was_not_kept_before_the_node_died_was_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rig = restored(folder.path());
+    command(&mut rig, establish(1, usual(1))).unwrap();
+    keep(&mut rig, vec![kept_as(1)]);
+    assert!(carries(&mut rig, 1) && carries(&mut rig, 1));
+    checkpoint(&mut rig);
+    let said = |usage: &[Usage]| (usage[0].volume.uplink_octets, usage[0].sequence);
+    let (usage, told) = told(&mut rig, query(1)).unwrap();
+    assert_eq!(said(&usage), (2 * OCTETS, 0));
+    assert!(carries(&mut rig, 1));
+    // The context has not got these octets any more.
+    checkpoint(&mut rig);
+    let left = killed(folder.path());
+    let mut next = restored(left.path());
+    assert_eq!(
+        said(&command(&mut next, query(1)).unwrap()),
+        (2 * OCTETS, 0),
+        "they are reported now"
+    );
+    // The node that lives keeps the report: what came behind it is all that there is to report.
+    keep_reported(&mut rig, vec![reported(1, Some(1))], told);
+    checkpoint(&mut rig);
+    let left = killed(folder.path());
+    let mut next = restored(left.path());
+    assert_eq!(said(&command(&mut next, query(1)).unwrap()), (OCTETS, 1));
+}
+
 /// A session as it should be.
 #[derive(Clone, Debug, Default)]
 struct Model {
@@ -138,6 +191,18 @@ struct Model {
     saved: u64,
     /// Number of the next report.
     next: u32,
+    /// A report that is not kept as such yet: the number of what was told.
+    under_way: Option<u64>,
+}
+
+impl Model {
+    /// The report that is under way is kept.
+    fn settle(&mut self, rig: &mut Rig, id: u64) {
+        if let Some(told) = self.under_way.take() {
+            (self.saved, self.next) = (0, self.next + 1);
+            keep_reported(rig, vec![reported(id, Some(self.next))], told);
+        }
+    }
 }
 
 proptest! {
@@ -145,51 +210,50 @@ proptest! {
 
     /// Traffic, reports, checkpoints and deaths in any order: what is reported is what was
     /// measured, but for what came between the last checkpoint or report and a death; numbers of
-    /// reports follow one another.
+    /// reports follow one another. A report that is not kept when the node dies was none.
     #[test]
-    fn usage_is_counted_once(steps in proptest::collection::vec((0_u8..8, 1_u8..4), 1..28)) {
+    fn usage_is_counted_once(steps in proptest::collection::vec((0_u8..10, 1_u8..4), 1..28)) {
         let mut folder = tempfile::tempdir().unwrap();
         let mut rig = restored(folder.path());
         let mut model: [Option<Model>; 4] = Default::default();
         for (what, n) in steps {
             let id = u64::from(n);
-            let one = &mut model[usize::from(n)];
-            match (what, one.clone()) {
+            let slot = &mut model[usize::from(n)];
+            if let (4 | 5 | 8 | 9, Some(one)) = (what, &mut *slot) {
+                one.settle(&mut rig, id);
+            }
+            match (what, &mut *slot) {
                 (0 | 1, None) => {
                     command(&mut rig, establish(id, usual(n))).unwrap();
                     keep(&mut rig, vec![kept_as(id)]);
-                    *one = Some(Model::default());
+                    *slot = Some(Model::default());
                 }
-                (0..=3, Some(before)) => {
+                (0..=3, Some(one)) => {
                     prop_assert!(carries(&mut rig, n));
-                    *one = Some(Model { measured: before.measured + 1, ..before });
+                    one.measured += 1;
                 }
-                (4, Some(before)) => {
-                    let modify = SessionCommand::Modify {
-                        id: SessionId(id),
-                        rules: read(usual(n)),
-                        end_markers: Vec::new(),
-                        query: Query::All,
-                        drop_waiting: false,
-                    };
-                    let usage = command(&mut rig, modify).unwrap();
+                (4 | 8, Some(one)) => {
+                    let (usage, told) = told(&mut rig, query(n)).unwrap();
                     prop_assert_eq!(usage.len(), 1);
-                    prop_assert_eq!(usage[0].volume.uplink_octets, before.measured * OCTETS);
-                    prop_assert_eq!(usage[0].sequence, before.next);
-                    keep(&mut rig, vec![reported(id, Some(before.next + 1))]);
-                    *one = Some(Model { measured: 0, saved: 0, next: before.next + 1 });
+                    prop_assert_eq!(usage[0].volume.uplink_octets, one.measured * OCTETS);
+                    prop_assert_eq!(usage[0].sequence, one.next);
+                    (one.measured, one.under_way) = (0, Some(told));
+                    if what == 4 {
+                        one.settle(&mut rig, id);
+                    }
                 }
-                (5, Some(before)) => {
+                (5, Some(one)) => {
                     let remove = SessionCommand::Remove { id: SessionId(id) };
                     let usage = command(&mut rig, remove).unwrap();
-                    prop_assert_eq!(usage[0].volume.uplink_octets, before.measured * OCTETS);
-                    prop_assert_eq!(usage[0].sequence, before.next);
+                    prop_assert_eq!(usage[0].volume.uplink_octets, one.measured * OCTETS);
+                    prop_assert_eq!(usage[0].sequence, one.next);
                     keep(&mut rig, vec![reported(id, None), Keep::Gone(SessionId(id))]);
-                    *one = None;
+                    *slot = None;
                 }
                 (6, _) => {
                     checkpoint(&mut rig);
-                    model.iter_mut().flatten().for_each(|one| one.saved = one.measured);
+                    let all = model.iter_mut().flatten();
+                    all.filter(|one| one.under_way.is_none()).for_each(|one| one.saved = one.measured);
                 }
                 (7, _) => {
                     let left = killed(folder.path());
@@ -198,7 +262,9 @@ proptest! {
                     rig = restored(folder.path());
                     let kept = rig.node.agent().kept().sessions;
                     prop_assert_eq!(kept.len(), model.iter().flatten().count());
-                    model.iter_mut().flatten().for_each(|one| one.measured = one.saved);
+                    for one in model.iter_mut().flatten() {
+                        (one.measured, one.under_way) = (one.saved, None);
+                    }
                 }
                 _ => {}
             }

@@ -90,7 +90,7 @@ impl Upf {
         let mut applied = false;
         for event in self.events() {
             match event {
-                SessionEvent::Applied { batch, usage: of_batch } if batch == changed.batch => {
+                SessionEvent::Applied { batch, usage: of_batch, .. } if batch == changed.batch => {
                     (applied, usage) = (true, of_batch);
                 }
                 event => self.told.push(event),

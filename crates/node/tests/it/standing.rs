@@ -69,7 +69,7 @@ impl Active {
             self.rig.advance(20_000_000);
         }
         let (told, tells) = channel();
-        self.rig.node.agent().keep(keep, Box::new(move |outcome| told.send(outcome).unwrap()));
+        self.rig.node.agent().keep(keep, 0, Box::new(move |outcome| told.send(outcome).unwrap()));
         self.rig.settle();
         tells.recv_timeout(Duration::from_secs(60)).unwrap().unwrap();
         let (mut all, mut some) = (Vec::new(), Vec::new());

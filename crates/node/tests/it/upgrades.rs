@@ -419,7 +419,7 @@ fn a_store_that_the_process_before_did_not_have_gets_all() {
     // What an earlier life has left there.
     let stale = Keep::session(SessionId(9), "session", &read(usual(9)), b"stale");
     let mut rig = Rig::restored(&yaml, open()).unwrap();
-    rig.node.agent().keep(vec![stale], Box::new(|_| {}));
+    rig.node.agent().keep(vec![stale], 0, Box::new(|_| {}));
     rig.node.stop();
     let (rig, control) = with_sessions();
     let rig = take_over(rig, &yaml, &KINDS, control, Some(open())).unwrap();
@@ -472,7 +472,7 @@ fn what_is_to_be_kept_while_the_store_is_closed_is_durable_once_it_is_open_again
     let (told, tells) = channel();
     let note = vec![Keep::Note(b"key".to_vec(), Some(b"note".to_vec()))];
     handle
-        .tell(move |agent| agent.keep(note, Box::new(move |kept| told.send(kept).unwrap())))
+        .tell(move |agent| agent.keep(note, 0, Box::new(move |kept| told.send(kept).unwrap())))
         .unwrap();
     let early = tells.recv_timeout(Duration::from_millis(50));
     assert_eq!(early, Err(RecvTimeoutError::Timeout));

@@ -37,6 +37,8 @@ pub(super) struct Working<D> {
     pub unsent: HashMap<io::ErrorKind, u64>,
     /// Lists of what is to be kept that were given to the node, and those that are durable.
     pub given: u64,
+    /// The newest usage that the node was told to be kept as reported.
+    pub reported: u64,
     pub durable: Arc<AtomicU64>,
     /// Whether the latest could not be made durable.
     pub refused: Arc<AtomicBool>,
@@ -166,10 +168,11 @@ impl<D: DataPlane> Working<D> {
 
     /// Gives the node what is to be kept.
     fn keep(&mut self) -> Result<(), Stopped> {
-        let keep = self.plane.take_kept();
-        if keep.is_empty() {
+        let (keep, reported) = (self.plane.take_kept(), self.plane.reported());
+        if keep.is_empty() && reported == self.reported {
             return Ok(());
         }
+        self.reported = reported;
         self.given += 1;
         let (given, durable) = (self.given, self.durable.clone());
         let refused = self.refused.clone();
@@ -181,7 +184,7 @@ impl<D: DataPlane> Working<D> {
             }
             durable.fetch_max(given, Ordering::Release);
         };
-        self.data_plane.keep(keep, Box::new(done))
+        self.data_plane.keep(keep, reported, Box::new(done))
     }
 
     fn send(&mut self) {

@@ -112,7 +112,8 @@ fn a_report_that_is_not_answered_comes_again_with_its_number() {
     bench.associate(peer(SMF));
     let seid = bench.establish(peer(SMF), measured());
     let told = usage(4, Trigger::VolumeThreshold);
-    let first = bench.event(SessionEvent::Usage { session: SessionId(seid), usage: vec![told] });
+    let first =
+        bench.event(SessionEvent::Usage { session: SessionId(seid), usage: vec![told], told: 1 });
     assert!(first[0].waits);
     let next = |bench: &Bench| bench.store.reported[&(SessionId(seid), UrrId(1))].1;
     assert_eq!(next(&bench), 5);

@@ -208,6 +208,7 @@ fn usage_is_reported() {
     let event = SessionEvent::Usage {
         session: SessionId(seid),
         usage: vec![usage(Trigger::VolumeThreshold)],
+        told: 1,
     };
     let out = bench.event(event);
     let (_, message) = parsed(&out[0].octets);

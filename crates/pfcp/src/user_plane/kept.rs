@@ -31,6 +31,8 @@ pub(super) struct Keeping {
     /// Numbers of the next response and the next report that are kept.
     answers: u64,
     reports: u64,
+    /// The newest usage of which the list, or one before it, says that it is reported.
+    pub(super) reported: u64,
 }
 
 impl UserPlane {
@@ -38,6 +40,12 @@ impl UserPlane {
     /// is durable, with all that was given before.
     pub fn take_kept(&mut self) -> Vec<Keep> {
         std::mem::take(&mut self.keeping.list)
+    }
+
+    /// The newest [usage](weft_node::bearer::session::SessionEvent) that was heard: what was given
+    /// to be kept says that it is reported.
+    pub fn reported(&self) -> u64 {
+        if self.keeping.is_on { self.keeping.reported } else { 0 }
     }
 
     fn note(&mut self, key: Key, octets: Option<Vec<u8>>) {

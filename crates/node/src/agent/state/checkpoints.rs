@@ -170,7 +170,7 @@ impl Checkpoints {
         now: u64,
     ) -> bool {
         let before = changes.len();
-        let mut busy = self.take_read(changes);
+        let mut busy = self.take_read(contexts.subscribers, changes);
         if let Some(round) = &mut self.round {
             if changes.len() > before {
                 round.written += (changes.len() - before) as u64;
@@ -290,11 +290,11 @@ impl Checkpoints {
     }
 
     /// Takes what workers have read; whether there was anything.
-    fn take_read(&mut self, changes: &mut Vec<Change>) -> bool {
+    fn take_read(&mut self, subscribers: &Subscribers, changes: &mut Vec<Change>) -> bool {
         let before = self.reading.len();
         for reading in std::mem::take(&mut self.reading) {
             match reading.octets.try_recv() {
-                Ok(octets) => self.note(&reading, octets, changes),
+                Ok(octets) => self.note(&reading, octets, subscribers, changes),
                 Err(TryRecvError::Empty) => self.reading.push(reading),
                 // The function is not there any more.
                 Err(TryRecvError::Disconnected) => {}
@@ -306,10 +306,20 @@ impl Checkpoints {
         self.reading.len() < before
     }
 
-    fn note(&mut self, reading: &Reading, octets: Octets, changes: &mut Vec<Change>) {
+    fn note(
+        &mut self,
+        reading: &Reading,
+        octets: Octets,
+        subscribers: &Subscribers,
+        changes: &mut Vec<Change>,
+    ) {
         let Checkpoints { gone, written, .. } = self;
         let written = written.entry(reading.function.clone()).or_default();
         for ((whose, slot), octets) in reading.contexts.iter().zip(octets) {
+            // What was written before stands.
+            if matches!(whose, Whose::Session(id) if !subscribers.sessions.is_reported(*id)) {
+                continue;
+            }
             if !gone.contains(whose) && is_new(written, *slot, &octets) {
                 changes.push(record(&reading.function, reading.kind, whose, &octets));
             }

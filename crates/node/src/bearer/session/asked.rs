@@ -3,9 +3,9 @@
 use weft_compose::SlotShift;
 use weft_dataplane::command::UserChange;
 use weft_functions::session::rules::Apply;
-use weft_functions::session::usage::{Answer, Question, USAGE, waiting_rule};
+use weft_functions::session::usage::{Answer, Question, USAGE, Usage, waiting_rule};
 
-use super::books::Batch;
+use super::books::{Batch, UNTOLD};
 use super::{SessionEntry, SessionEvent, SessionFunctions, SessionId, Sessions};
 use crate::subscribers::Changes;
 use crate::workers::Workers;
@@ -59,12 +59,16 @@ impl Sessions {
         let StagedSessions { changes, mut batch, .. } = staged;
         let number = self.next_batch;
         self.next_batch += 1;
-        self.asking += batch.asked.iter().map(Vec::len).sum::<usize>();
+        for id in batch.asked.iter().flatten() {
+            self.asking += 1;
+            if let Some(entry) = self.entries.get_mut(id) {
+                entry.questions += 1;
+            }
+        }
         batch.left = changes.iter().filter(|changes| !changes.is_empty()).count();
         if batch.left == 0 {
             if batch.is_command {
-                let event = SessionEvent::Applied { batch: number, usage: Vec::new() };
-                self.listeners.tell(&event);
+                self.tell_applied(number, Vec::new());
             }
             return number;
         }
@@ -115,9 +119,18 @@ impl Sessions {
         if batch.left > 0 {
             self.batches.insert(number, batch);
         } else if batch.is_command {
-            let event = SessionEvent::Applied { batch: number, usage: batch.usage };
-            self.listeners.tell(&event);
+            self.tell_applied(number, batch.usage);
         }
+    }
+
+    fn tell_applied(&mut self, batch: u64, usage: Vec<(SessionId, Vec<Usage>)>) {
+        self.told += u64::from(!usage.is_empty());
+        for (id, _) in &usage {
+            if let Some(entry) = self.entries.get_mut(id) {
+                entry.usage = self.told;
+            }
+        }
+        self.listeners.tell(&SessionEvent::Applied { batch, usage, told: self.told });
     }
 
     fn take_answer(&mut self, id: SessionId, answer: &[u8], batch: &mut Batch, now: u64) {
@@ -126,6 +139,11 @@ impl Sessions {
         let mut is_idle = false;
         if let Some(mut entry) = self.entries.remove(&id) {
             entry.asked &= batch.is_command;
+            entry.questions = entry.questions.saturating_sub(1);
+            if !usage.is_empty() {
+                self.told += u64::from(!batch.is_command);
+                entry.usage = if batch.is_command { UNTOLD } else { self.told };
+            }
             if let Some(seconds) = entry.rules.inactivity {
                 let idle_at = last_packet.unwrap_or(entry.since).max(entry.since);
                 let idle_at = idle_at.saturating_add(u64::from(seconds) * SECOND);
@@ -148,7 +166,8 @@ impl Sessions {
             return;
         }
         if !batch.is_command {
-            return self.listeners.tell(&SessionEvent::Usage { session: id, usage });
+            let event = SessionEvent::Usage { session: id, usage, told: self.told };
+            return self.listeners.tell(&event);
         }
         match batch.usage.last_mut().filter(|(last, _)| *last == id) {
             Some((_, all)) => all.extend(usage),

@@ -41,7 +41,14 @@ pub(crate) struct SessionEntry {
     pub next: u64,
     /// When it came, or changed.
     pub since: u64,
+    /// Questions about it that its worker has not answered.
+    pub questions: u32,
+    /// Number of the newest usage that it told; [`UNTOLD`] while that waits for others.
+    pub usage: u64,
 }
+
+/// Usage that a worker has measured, and nothing has heard of yet.
+pub(super) const UNTOLD: u64 = u64::MAX;
 
 /// Numbers of the functions that carry out rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,6 +93,9 @@ pub(crate) struct Sessions {
     pub due: Vec<SessionId>,
     /// Questions that workers have not answered.
     pub asking: usize,
+    /// Numbers of the newest usage that was told, and of the newest that is kept as reported.
+    pub told: u64,
+    pub reported: u64,
     /// Nothing is told, and nothing asked that leads to it: what there is to tell goes over to
     /// another process.
     pub is_held: bool,
@@ -131,6 +141,14 @@ impl Sessions {
         self.is_held = is_held;
         self.listeners.flush();
         self.asking == 0 && self.batches.is_empty() && !self.listeners.is_behind()
+    }
+
+    /// Whether all usage that its worker has measured and let go of is kept as reported. A
+    /// context that is read otherwise would lose that usage if the node died now: it is in the
+    /// context no more, and in no report yet.
+    pub fn is_reported(&self, id: SessionId) -> bool {
+        let entry = self.entries.get(&id);
+        entry.is_none_or(|entry| entry.questions == 0 && entry.usage <= self.reported)
     }
 
     /// The keys of a session with these rules.
@@ -254,6 +272,8 @@ impl SessionEntry {
             idle: false,
             next: u64::MAX,
             since: 0,
+            questions: 0,
+            usage: 0,
         }
     }
 

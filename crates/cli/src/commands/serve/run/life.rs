@@ -11,6 +11,7 @@ use weft_dpdk::watchdog::{self, Trouble, Watchdog};
 use weft_management_api::{Listening, Options, Serving};
 use weft_node::{HandedOver, Handle, Node, Running};
 use weft_node_config::Blueprint;
+use weft_pfcp::Server;
 
 use super::beside::Beside;
 use super::handover::Part;
@@ -103,9 +104,8 @@ pub fn serve(
     };
     tracing::info!("stopping after {reason}");
     manager.stopping();
-    // Sessions that are kept go on with the node's next life.
-    if let Some(pfcp) = beside.pfcp.as_ref().filter(|_| described.state.is_none()) {
-        pfcp.release(RELEASE);
+    if let Some(pfcp) = &beside.pfcp {
+        end_requests(pfcp, described.state.is_some());
     }
     drop(beside);
     let stopped = end(serving, running, owning.as_ref());
@@ -115,6 +115,16 @@ pub fn serve(
             "standby: the users go to the other node by the word of the controller; the node ends",
         ))),
         false => stopped,
+    }
+}
+
+/// Ends what control planes have asked for, and tells them what is measured already. Sessions that
+/// are kept go on with the node's next life; others end.
+fn end_requests(pfcp: &Server, are_kept: bool) {
+    if !are_kept {
+        pfcp.release(RELEASE);
+    } else if let Err(error) = pfcp.pause() {
+        tracing::warn!("PFCP: {error}: requests are under way as the node stops");
     }
 }
 
