@@ -30,7 +30,7 @@ pub use self::bearer::{Action, Filter, Selector};
 use self::facts::PacketFacts;
 use self::linear::Linear;
 pub use self::record::UserRecord;
-use self::record::{Record, Standing};
+use self::record::{Record, Standing, Stops};
 use self::selectors::Selectors;
 pub use self::tables::Tables;
 pub use self::user_key::UserKey;
@@ -179,7 +179,7 @@ impl Classifier {
     ) -> Classifier {
         let room = capacity.users + capacity.bearers;
         let mut records = with_room(room);
-        records.resize(room, Record::new(UserRecord::VACANT, false));
+        records.resize(room, Record::new(UserRecord::VACANT, Stops::NONE));
         Classifier {
             tables: Tables::new(&capacity),
             linear: None,
@@ -254,17 +254,45 @@ impl Classifier {
         self.selectors.remove(user, selector);
     }
 
-    /// Sets the record of one of this worker's users, who has a gate or not as before.
+    /// Sets the record of one of this worker's users, whose packets go through a gate, or wait,
+    /// as before.
     pub fn set_record(&mut self, slot: u32, record: UserRecord) {
         if let Some(place) = self.records.get_mut(self.shift.index(slot)) {
-            *place = Record::new(record, place.gated && record.present);
+            let stops = if record.present { place.stops } else { Stops::NONE };
+            *place = Record::new(record, stops);
         }
     }
 
     /// Puts a gate in the way of one of this worker's users, or takes it away.
     pub fn set_gated(&mut self, slot: u32, gated: bool) {
+        self.set_stop(slot, Stops::GATE, gated);
+    }
+
+    /// Lets packets of all users wait whose index is below `users`: their contexts are still being
+    /// read.
+    pub fn begin_loading(&mut self, users: usize) {
+        let users = users.min(self.records.len());
+        for place in &mut self.records[..users] {
+            if place.standing != Standing::Vacant {
+                *place = Record::new(place.told(), place.stops.set(Stops::LOADING, true));
+            }
+        }
+    }
+
+    /// The contexts of one of this worker's users are there.
+    pub fn end_loading(&mut self, slot: u32) {
+        self.set_stop(slot, Stops::LOADING, false);
+    }
+
+    /// Whether contexts of one of this worker's users are still being read.
+    pub fn is_loading(&self, slot: u32) -> bool {
+        let record = self.records.get(self.shift.index(slot));
+        record.is_some_and(|record| record.stops.has(Stops::LOADING))
+    }
+
+    fn set_stop(&mut self, slot: u32, stop: Stops, is_set: bool) {
         if let Some(place) = self.records.get_mut(self.shift.index(slot)) {
-            *place = Record::new(place.told(), gated);
+            *place = Record::new(place.told(), place.stops.set(stop, is_set));
         }
     }
 
@@ -294,7 +322,7 @@ impl Classifier {
     /// downlink: as if they had come in at the first port of that
     /// direction.
     pub fn metadata(&self, user: u32, bearer: u32) -> [PacketMetadata; 2] {
-        let vacant = Record::new(UserRecord::VACANT, false);
+        let vacant = Record::new(UserRecord::VACANT, Stops::NONE);
         let record = self.records.get(self.shift.index(user)).unwrap_or(&vacant);
         [Direction::Uplink, Direction::Downlink].map(|direction| {
             let port = self.ports.iter().position(|port| port.direction == direction);
@@ -424,8 +452,13 @@ impl Classifier {
     /// Chooses the bearer of a packet; says whether it is to be forwarded now.
     #[cold]
     fn way_of(&self, packet: &mut Packet, record: Record) -> Admission {
-        if record.gated && packet.metadata().flags & PacketMetadata::PASSED == 0 {
+        if record.stops.has(Stops::GATE) && packet.metadata().flags & PacketMetadata::PASSED == 0 {
             return Admission::Gate;
+        }
+        if record.stops.has(Stops::LOADING) {
+            // A packet that is held and is to be forwarded waits for contexts.
+            packet.metadata_mut().step = StepValue::new(Action::Forward);
+            return Admission::Held;
         }
         let direction = self.ports.get(usize::from(packet.metadata().port));
         let direction = direction.map_or(Direction::Uplink, |port| port.direction);

@@ -23,7 +23,7 @@ use weft_mobility_protocol::EndMarker;
 use weft_rules::Condition;
 
 use self::attachment::Attachment;
-use self::contexts::{Octets, Values, Written};
+use self::contexts::{Load, Octets, Values, Written};
 pub use self::punt::{FIRST_SOURCE_PORT, Punt, Punted};
 use self::transfer::{Extract, Intake};
 pub use self::waker::Waker;
@@ -112,6 +112,9 @@ pub enum Command {
         /// Where the answer goes.
         answer: Sender<Written>,
     },
+    /// Give functions contexts that were read from the store, and let users go on that have all of
+    /// theirs.
+    Load(Box<Load>),
     /// Let the packets of a function wait at its queue, and give the instance to the agent
     /// once none is away.
     Lift {
@@ -304,6 +307,8 @@ pub enum Report {
     },
     /// A packet waits for the bearer at this slot, the first one.
     DownlinkData(u32),
+    /// A packet waits for contexts of the user at this slot, the first one.
+    Wanted(u32),
     /// A next hop is needed.
     Resolve {
         /// The port it is reached through.

@@ -11,6 +11,7 @@ mod commands;
 mod configuration;
 mod contexts;
 mod gtpu_peers;
+mod loading;
 mod parts;
 mod provisioning;
 mod restore;
@@ -36,6 +37,7 @@ pub use self::change::{Changed, Wanted};
 pub(crate) use self::configuration::Configuration;
 use self::contexts::FunctionContexts;
 pub use self::contexts::usage;
+pub(crate) use self::loading::late_functions;
 pub(crate) use self::restore::follow::change_functions;
 pub(crate) use self::restore::{Followed, ReadAhead};
 pub use self::show::paths;
@@ -106,13 +108,17 @@ impl Agent {
     /// One round; returns whether there was anything to do.
     pub fn poll(&mut self) -> bool {
         let mut busy = false;
-        while let Ok(request) = self.requests.try_recv() {
+        // What is asked while contexts are being read is answered as if all had been there.
+        while !self.persistence.is_loading()
+            && let Ok(request) = self.requests.try_recv()
+        {
             request(self);
             busy = true;
         }
         if self.persistence.is_away() {
             return busy;
         }
+        busy |= self.load();
         for worker in 0..self.workers.count() {
             busy |= self.take_reports(worker);
             busy |= self.take_packets(worker);
@@ -122,6 +128,7 @@ impl Agent {
         busy |= self.reconfiguration().look_after_relocation();
         // What is said while another process may have the node is heard by that, or later.
         if !self.persistence.is_given_away()
+            && !self.persistence.is_loading()
             && let Some((mobility, mut host)) = self.handover()
         {
             busy |= mobility.work(&mut host);
@@ -143,11 +150,18 @@ impl Agent {
                 standby.announce(ports, &mut Means { workers, pool });
             }
         }
-        let is_moving = self.migration.has_function();
+        let is_moving = self.migration.has_function() || self.persistence.is_loading();
         let Agent { configuration, subscribers, workers, persistence, .. } = &mut *self;
         let Configuration { blueprint, trials, .. } = configuration;
         let mut contexts = FunctionContexts { blueprint, trials, subscribers, workers };
         busy | persistence.write(&mut contexts, is_moving, now)
+    }
+
+    /// Goes on with contexts that are still being read; whether there was anything to do.
+    fn load(&mut self) -> bool {
+        let Agent { configuration, subscribers, workers, persistence, .. } = self;
+        let Configuration { blueprint, trials, .. } = configuration;
+        persistence.load(&mut loading::Means { blueprint, trials, subscribers, workers })
     }
 
     fn take_reports(&mut self, worker: usize) -> bool {
@@ -181,6 +195,7 @@ impl Agent {
                     }
                 }
                 Report::DownlinkData(slot) => self.tell_downlink_data(slot),
+                Report::Wanted(slot) => self.persistence.want(slot, &self.subscribers),
                 Report::Resolve { port, address } => {
                     let now = self.clock.now();
                     let Agent { ports, workers, answers: pool, .. } = &mut *self;

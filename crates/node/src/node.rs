@@ -19,7 +19,9 @@ use weft_node_config::{Blueprint, Workers};
 use weft_state::{Durability, Store};
 
 use crate::agent::show::Snapshot;
-use crate::agent::{Agent, Handle, Keeping, Lease, ReadAhead, configured, restore_compositions};
+use crate::agent::{
+    Agent, Handle, Keeping, Lease, ReadAhead, configured, late_functions, restore_compositions,
+};
 use crate::assemble::{Assembled, assemble};
 use crate::error::BuildError;
 
@@ -68,7 +70,30 @@ impl Node {
     /// As [`Node::build`], and where the store cannot be read or the configuration cannot have
     /// what was kept.
     pub fn restore(eal: &Eal, blueprint: Blueprint, store: Store) -> Result<Node, BuildError> {
-        Node::restore_with(eal, blueprint, store, None)
+        Node::restore_with(eal, blueprint, store, (None, All::First))
+    }
+
+    /// The same, but packets pass before all contexts of functions are read: those of a user for
+    /// whom a packet waits are read next. What its [handle](Self::handle) is asked is answered once
+    /// all are there.
+    ///
+    /// # Errors
+    /// As [`Node::restore`].
+    pub fn resume(eal: &Eal, blueprint: Blueprint, store: Store) -> Result<Node, BuildError> {
+        Node::restore_with(eal, blueprint, store, (None, All::Later))
+    }
+
+    /// The same with a clock that shows what is stored in `time`, in nanoseconds.
+    ///
+    /// # Errors
+    /// As [`Node::restore`].
+    pub fn resume_timed(
+        eal: &Eal,
+        blueprint: Blueprint,
+        store: Store,
+        time: Arc<AtomicU64>,
+    ) -> Result<Node, BuildError> {
+        Node::restore_with(eal, blueprint, store, (Some(time), All::Later))
     }
 
     /// The same with a clock that shows what is stored in `time`, in nanoseconds.
@@ -81,25 +106,29 @@ impl Node {
         store: Store,
         time: Arc<AtomicU64>,
     ) -> Result<Node, BuildError> {
-        Node::restore_with(eal, blueprint, store, Some(time))
+        Node::restore_with(eal, blueprint, store, (Some(time), All::First))
     }
 
     fn restore_with(
         eal: &Eal,
         mut blueprint: Blueprint,
         store: Store,
-        time: Option<Arc<AtomicU64>>,
+        (time, all): (Option<Arc<AtomicU64>>, All),
     ) -> Result<Node, BuildError> {
         let (keeping, configured) = (keeping(&blueprint), configured(&blueprint));
         restore_compositions(&mut blueprint, &store)?;
         let (records, described) = (store.snapshot()?, blueprint.clone());
+        let late = match all {
+            All::First => Vec::new(),
+            All::Later => late_functions(&described, &records)?,
+        };
         // Records are read while the node is assembled.
         thread::scope(|scope| {
-            let read = ReadAhead::begin(scope, &records, &described)?;
+            let read = ReadAhead::begin(scope, &records, (&described, &late))?;
             let mut node = Node::build_with(eal, blueprint, time)?;
             let Node { agent, workers, .. } = &mut node;
             agent.persistence.configured = configured;
-            agent.restoration(workers).restore((store, read), keeping)?;
+            agent.restoration(workers).restore((store, read), late.clone(), keeping)?;
             Ok(node)
         })
     }
@@ -224,6 +253,15 @@ impl Node {
         self.agent.restoration(&mut self.workers).end();
         self.agent.snapshot()
     }
+}
+
+/// When contexts of functions are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum All {
+    /// Before the first packet.
+    First,
+    /// As soon as they are read, those first whose packets wait.
+    Later,
 }
 
 /// How a node of this configuration keeps what outlives it.

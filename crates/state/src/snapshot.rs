@@ -7,6 +7,7 @@ use redb::{ReadTransaction, ReadableTableMetadata, TableDefinition, TableError};
 
 use crate::error::StateError;
 use crate::pieces::{self, Piece};
+use crate::reader::Reader;
 use crate::record::{Kind, full_key};
 use crate::records::{EachRecord, Records};
 
@@ -52,6 +53,19 @@ impl Snapshot {
             each(key.value(), value.value()).map_err(|what| StateError::damaged(path, what))?;
         }
         Ok(())
+    }
+
+    /// The same records, to be read one by one.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn reader(&self) -> Result<Reader, StateError> {
+        let table = match self.reading.open_table(RECORDS) {
+            Ok(table) => Some(table),
+            Err(TableError::TableDoesNotExist(_)) => None,
+            Err(error) => return Err(StateError::of_table(&self.path, error)),
+        };
+        Ok(Reader::new(self.path.clone(), table))
     }
 
     /// Shows all of them in pieces, but for what belongs to this machine alone; the last piece
@@ -112,15 +126,20 @@ impl Records for Snapshot {
         each: &mut EachRecord<'_>,
     ) -> Result<(), StateError> {
         let first = full_key(kind, prefix);
-        // The first key behind all that begin so. A kind is no last one.
-        let mut end = first.clone();
-        while end.pop_if(|octet| *octet == u8::MAX).is_some() {}
-        if let Some(octet) = end.last_mut() {
-            *octet += 1;
-        }
+        let end = end_of(&first);
         self.each_within(&first, &end, &mut |key, value| {
             let (version, record) = value.split_first().ok_or("a record without a version")?;
             each(&key[size_of::<Kind>()..], *version, record)
         })
     }
+}
+
+/// The first key behind all that begin with `first`. A kind is no last one.
+pub(crate) fn end_of(first: &[u8]) -> Vec<u8> {
+    let mut end = first.to_vec();
+    while end.pop_if(|octet| *octet == u8::MAX).is_some() {}
+    if let Some(octet) = end.last_mut() {
+        *octet += 1;
+    }
+    end
 }

@@ -45,8 +45,28 @@ pub(super) struct Record {
     pub standing: Standing,
     pub action: Action,
     pub selects: bool,
-    /// Its packets go through a gate, as it moves.
-    pub gated: bool,
+    pub stops: Stops,
+}
+
+/// What keeps packets of a user that has a place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stops(u8);
+
+impl Stops {
+    pub const NONE: Stops = Stops(0);
+    /// They go through a gate, as the user moves.
+    pub const GATE: Stops = Stops(1);
+    /// They wait, as contexts of the user are still being read.
+    pub const LOADING: Stops = Stops(2);
+
+    #[inline]
+    pub fn has(self, one: Stops) -> bool {
+        self.0 & one.0 != 0
+    }
+
+    pub fn set(self, one: Stops, is_set: bool) -> Stops {
+        Stops(if is_set { self.0 | one.0 } else { self.0 & !one.0 })
+    }
 }
 
 const _: () = assert!(size_of::<Record>() == 16);
@@ -64,15 +84,16 @@ pub(super) enum Standing {
 }
 
 impl Record {
-    pub fn new(told: UserRecord, gated: bool) -> Record {
+    pub fn new(told: UserRecord, stops: Stops) -> Record {
         let UserRecord { group, bearers, class, bearer_profile, present, action, selects } = told;
-        let plain = bearer_profile == 0 && !selects && !gated && action == Action::Forward;
+        let is_free = stops == Stops::NONE && action == Action::Forward;
+        let plain = bearer_profile == 0 && !selects && is_free;
         let standing = match (present, plain) {
             (false, _) => Standing::Vacant,
             (true, true) => Standing::Plain,
             (true, false) => Standing::Special,
         };
-        Record { group, bearers, class, bearer_profile, standing, action, selects, gated }
+        Record { group, bearers, class, bearer_profile, standing, action, selects, stops }
     }
 
     pub fn told(&self) -> UserRecord {

@@ -28,6 +28,7 @@ pub enum DropReason {
     BearerDrop,
     BufferFull,
     BuffersExhausted,
+    NotLoaded,
     NoRule,
     Rule,
     Loop,
@@ -134,6 +135,13 @@ impl DropReason {
             (
                 BuffersExhausted,
                 Reason::new("buffers_exhausted", "more waits for all idle bearers than may"),
+            ),
+            (
+                NotLoaded,
+                Reason::new(
+                    "not_loaded",
+                    "the node has just started, and more waits for contexts of users than may",
+                ),
             ),
             (NoRule, Reason::new("no_rule", "no rule says where the packet goes")),
             (Rule, Reason::new("rule", "a rule sends the packet to drop")),

@@ -99,6 +99,7 @@ impl Worker {
             Command::WriteContexts { function, contexts, answer } => {
                 self.write_contexts(function, contexts, &answer);
             }
+            Command::Load(load) => self.load(load),
             Command::Tap(number, tap) => self.tap(number, tap),
             Command::Untap(number) => self.untap(number),
             Command::Show { user, answer } => {

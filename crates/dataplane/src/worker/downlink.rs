@@ -1,4 +1,5 @@
-//! Packets of bearers that do not forward now: dropped, or kept until they do.
+//! Packets of bearers that do not forward now: dropped, or kept until they do; and of users whose
+//! contexts are still being read.
 
 use weft_compose::Positions;
 use weft_dpdk::Packet;
@@ -8,6 +9,7 @@ use super::{BURST, Worker};
 use crate::buffering::limits::WAITING;
 use crate::classify::Action;
 use crate::command::Report;
+use crate::command::contexts::{Load, LoadedContext};
 use crate::counters::DropReason;
 use crate::trace::Point;
 
@@ -18,18 +20,24 @@ impl Worker {
         let held = self.state.classified.held;
         for position in held {
             let packet = &self.state.burst.packets[position];
-            let PacketMetadata { bearer, step, .. } = *packet.metadata();
+            let PacketMetadata { user, bearer, step, .. } = *packet.metadata();
             let action = step.get::<Action>();
+            // All of a user wait in one queue for contexts: that of the default bearer.
+            let bearer = if action == Action::Forward { user } else { bearer };
             let refused = match action {
                 Action::Drop => Err(DropReason::BearerDrop),
-                _ => self.idle.take(bearer, packet.len()),
+                Action::Forward => {
+                    let taken = self.idle.take(user, packet.len());
+                    taken.map_err(|_| DropReason::NotLoaded)
+                }
+                Action::Buffer | Action::Notify => self.idle.take(bearer, packet.len()),
             };
             match refused {
                 Ok(()) => {
                     // A burst has no more packets than the queues can note.
                     self.queues.keep_waiting(bearer, position);
-                    if action == Action::Notify && self.idle.is_untold(bearer) {
-                        self.tell(bearer);
+                    if action != Action::Buffer && self.idle.is_untold(bearer) {
+                        self.tell(bearer, action);
                     }
                 }
                 Err(reason) => {
@@ -45,8 +53,12 @@ impl Worker {
 
     /// Tells the agent of the first packet that waits. A report that finds no
     /// room is made with the next packet.
-    fn tell(&mut self, bearer: u32) {
-        if self.departure.report(Report::DownlinkData(bearer)).is_ok() {
+    fn tell(&mut self, bearer: u32, action: Action) {
+        let report = match action {
+            Action::Forward => Report::Wanted(bearer),
+            _ => Report::DownlinkData(bearer),
+        };
+        if self.departure.report(report).is_ok() {
             self.idle.note_told(bearer);
         }
     }
@@ -54,7 +66,8 @@ impl Worker {
     /// The action of the bearer at `slot` is `action` from now on: what waits
     /// for it goes its way, oldest first, before any other packet of it.
     pub(crate) fn act(&mut self, slot: u32, action: Action) {
-        if !self.idle.holds(slot) {
+        // What waits for contexts meets the action when they are there.
+        if !self.idle.holds(slot) || self.classifier.is_loading(slot) {
             return;
         }
         match action {
@@ -101,6 +114,56 @@ impl Worker {
             self.idle.settle(slot);
             let lost = self.queues.forget(WAITING, slot);
             self.counters.dropped(DropReason::UserRemoved, lost);
+        }
+    }
+
+    /// Packets of users wait until their contexts are there ([`Command::Load`]): of those whose
+    /// index is below `users`. Before any packet comes.
+    ///
+    /// [`Command::Load`]: crate::command::Command::Load
+    pub fn begin_loading(&mut self, users: usize) {
+        self.classifier.begin_loading(users);
+    }
+
+    /// Gives functions contexts that were read, and lets packets of the users go that have all of
+    /// theirs now.
+    pub(crate) fn load(&mut self, mut load: Box<Load>) {
+        let now = self.clock.now();
+        for (at, LoadedContext { function, slot, octets, .. }) in load.contexts.iter().enumerate() {
+            let functions = self.element.functions_mut();
+            let Some(function) = functions.get_mut(usize::from(*function)) else { continue };
+            let octets = load.octets.get(octets.clone()).unwrap_or_default();
+            if let Err(error) = function.instance.import(*slot, now, octets) {
+                load.refused.push((at, error));
+            }
+        }
+        load.settings.iter().for_each(|configure| self.configure_one(configure));
+        for slot in &load.users {
+            self.classifier.end_loading(*slot);
+            self.let_waiting_go(*slot);
+        }
+        let answer = load.answer.clone();
+        // The agent may have stopped.
+        drop(answer.send(load));
+    }
+
+    /// Carries on what has waited for contexts of the user at `slot`, oldest first. Some of it may
+    /// wait on, for its bearer.
+    fn let_waiting_go(&mut self, slot: u32) {
+        if !self.idle.holds(slot) {
+            return;
+        }
+        self.idle.settle(slot);
+        let mut left = self.queues.length(WAITING, slot);
+        while left > 0 {
+            let burst = &mut self.state.burst;
+            let count = left.min(BURST);
+            for packet in (0..count).filter_map(|_| self.queues.take(WAITING, slot)) {
+                // There is room: the burst was empty.
+                let _ = burst.packets.push(packet);
+            }
+            left -= count;
+            self.carry_on();
         }
     }
 }

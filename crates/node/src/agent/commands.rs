@@ -333,6 +333,11 @@ impl Agent {
         self.persistence.view(self.clock.now())
     }
 
+    /// Whether contexts are still being read, while packets pass already.
+    pub fn is_loading(&self) -> bool {
+        self.persistence.is_loading()
+    }
+
     /// Keeps something of sessions; `done` is called once that is durable, and at once where
     /// nothing is kept. What usage was told up to the number `reported` is kept as reported with
     /// that, or before.

@@ -14,10 +14,12 @@ use weft_function::Scope;
 use weft_state::{Change, StateError, Store};
 
 pub(crate) use self::ahead::ReadAhead;
+pub(super) use self::ahead::octets_of;
 use self::contexts::{Contexts, Written};
 pub(crate) use self::follow::Followed;
 use self::sessions::UNREAD;
 pub(super) use self::sessions::tell_lost;
+use super::loading::{LateFunction, Loading};
 use super::provisioning::Provisioning;
 use super::state::checkpoints::{is_new, record};
 use super::state::{CRASHES, Keeping, LIFE, NODE, Restored, State, life};
@@ -35,6 +37,30 @@ struct Life {
     age: u64,
 }
 
+/// What is said of a node that goes on, once all is there.
+#[derive(Debug)]
+pub(super) struct Goes {
+    last: Option<Life>,
+    begun: Instant,
+}
+
+impl Goes {
+    /// Says it, where there was a life before.
+    pub fn tell(&self, Restored { bearers, sessions, contexts }: Restored) {
+        let lost = match self.last {
+            None => return,
+            Some(Life { age: NEVER, .. }) => "usage is not kept".to_owned(),
+            Some(Life { stopped: true, .. }) => "it was stopped, and nothing is lost".to_owned(),
+            Some(Life { age, .. }) => {
+                let age = age as f64 / 1e9 + 1.0;
+                format!("it was not stopped: usage of its last {age:.1} s may be missing")
+            }
+        };
+        let seconds = self.begun.elapsed().as_secs_f64();
+        tracing::info!(bearers, sessions, contexts, seconds, "the node goes on: {lost}");
+    }
+}
+
 /// A node before its first packet, or behind its last: its workers stand still.
 pub(crate) struct Restoration<'a> {
     pub node: Provisioning<'a>,
@@ -43,13 +69,15 @@ pub(crate) struct Restoration<'a> {
 
 impl Restoration<'_> {
     /// Takes what is in `store`, of which a thread reads bearers and contexts, and keeps what
-    /// changes from now on. Workers have met no packet.
+    /// changes from now on. Workers have met no packet. Contexts of `late` functions are read while
+    /// packets pass; the thread leaves them out.
     ///
     /// # Errors
     /// [`BuildError`], above all [`BuildError::Kept`].
     pub fn restore(
         &mut self,
         (store, read): (Store, ReadAhead),
+        late: Vec<LateFunction>,
         keeping: Keeping,
     ) -> Result<(), BuildError> {
         let begun = Instant::now();
@@ -60,7 +88,7 @@ impl Restoration<'_> {
         self.take_contexts(read, &mut contexts)?;
         let (contexts, written) = self.finish(contexts);
         let restored = Restored { bearers, sessions, contexts };
-        self.go_on((store, keeping), (restored, written), begun)
+        self.go_on((store, keeping), (restored, written), late, begun)
     }
 
     /// Goes on with `store` as a node that has followed its records: they are of the life of the
@@ -79,7 +107,7 @@ impl Restoration<'_> {
         let bearers = self.node.subscribers.bearers.count() as u64;
         // Contexts that were followed one by one may be others than those of the store.
         let restored = (Restored { bearers, sessions, contexts }, Written::default());
-        self.go_on((store, keeping), restored, begun)
+        self.go_on((store, keeping), restored, Vec::new(), begun)
     }
 
     /// Users, bearers, sessions and contexts are there: keeps what changes from now on. What is
@@ -88,11 +116,12 @@ impl Restoration<'_> {
         &mut self,
         (mut store, keeping): (Store, Keeping),
         (restored, written): (Restored, Written),
+        late: Vec<LateFunction>,
         begun: Instant,
     ) -> Result<(), BuildError> {
-        let life_before = read_life(&store)?;
+        let goes = Goes { last: read_life(&store)?, begun };
         self.go_on_with_sessions(&store)?;
-        let crashes = match life_before {
+        let crashes = match goes.last {
             Some(life) if !life.stopped => read_crashes(&store)?.saturating_add(1),
             _ => 0,
         };
@@ -103,25 +132,23 @@ impl Restoration<'_> {
         // to skip what this one may have used.
         let age = if keeping.rate > 0 { 0 } else { NEVER };
         store.write(&[life(false, age), Change::put(NODE, CRASHES, 1, &crashes.to_le_bytes())])?;
+        let reader = store.snapshot()?.reader()?;
         let Provisioning { persistence, blueprint, subscribers, .. } = &mut self.node;
         let state =
             persistence.begin_to_keep((store, keeping, restored), (blueprint, subscribers))?;
         for (function, hashes) in written {
             *state.checkpoints.written_of(&blueprint.functions[function].name) = hashes;
         }
-        if let Some(last) = life_before {
-            let seconds = begun.elapsed().as_secs_f64();
-            let lost = match last {
-                Life { age: NEVER, .. } => "usage is not kept".to_owned(),
-                Life { stopped: true, .. } => "it was stopped, and nothing is lost".to_owned(),
-                Life { age, .. } => {
-                    let age = age as f64 / 1e9 + 1.0;
-                    format!("it was not stopped: usage of its last {age:.1} s may be missing")
-                }
-            };
-            let Restored { bearers, sessions, contexts } = restored;
-            tracing::info!(bearers, sessions, contexts, seconds, "the node goes on: {lost}");
+        if late.is_empty() {
+            goes.tell(restored);
+            return Ok(());
         }
+        let users = subscribers.room.users as usize;
+        self.workers.iter_mut().for_each(|worker| worker.begin_loading(users));
+        let (Restored { bearers, sessions, .. }, seconds) = (restored, begun.elapsed());
+        persistence.loading = Some(Box::new(Loading::begin(reader, late, goes)?));
+        let seconds = seconds.as_secs_f64();
+        tracing::info!(bearers, sessions, seconds, "packets pass while contexts are read");
         Ok(())
     }
 
@@ -131,6 +158,11 @@ impl Restoration<'_> {
         let Some(mut state) = self.node.persistence.state.take() else { return };
         let (begun, changes) = (Instant::now(), state.changes.len());
         let mut octets = Vec::new();
+        // What is still being read stays in the store as it is.
+        let loading = self.node.persistence.loading.take();
+        if loading.is_some() {
+            self.node.workers.apply_commands(self.workers);
+        }
         if state.checkpoints.is_at_work() {
             for (number, plan) in self.node.blueprint.functions.iter().enumerate() {
                 if !plan.kind.checkpointed || !plan.composition.is_at_hand() {
@@ -148,6 +180,10 @@ impl Restoration<'_> {
                     let Some(slot) = self.node.subscribers.context_slot(scope, &whose) else {
                         continue;
                     };
+                    let lacks = |one: &&Loading| scope != Scope::Group && one.lacks(number, slot);
+                    if loading.as_deref().filter(lacks).is_some() {
+                        continue;
+                    }
                     let Some(worker) = self.workers.get_mut(self.node.workers.owner(slot)) else {
                         continue;
                     };
@@ -158,6 +194,9 @@ impl Restoration<'_> {
                     }
                 }
             }
+        }
+        if let Some(loading) = loading {
+            loading.end(self.node.blueprint, None, false);
         }
         let contexts = state.changes.len() - changes;
         let age = if state.checkpoints.is_at_work() { 0 } else { NEVER };

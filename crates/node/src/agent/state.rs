@@ -30,7 +30,8 @@ pub(crate) use self::standby::Standby;
 pub use self::standby::{Lease, StandbyView};
 use self::suspended::Upgrade;
 use super::contexts::FunctionContexts;
-use crate::bearer::{Bearers, Staged, record};
+use super::loading::{Loading, Means, Step};
+use crate::bearer::{Bearers, Staged, Subscribers, record};
 use crate::error::BuildError;
 use crate::subscribers::Whose;
 
@@ -142,6 +143,12 @@ impl State {
             keeping,
         })
     }
+
+    /// So many contexts were there behind the first packet. What was there in all.
+    pub fn note_loaded(&mut self, contexts: u64) -> Restored {
+        self.restored.contexts += contexts;
+        self.restored
+    }
 }
 
 /// What outlives the node, and what may have the node meanwhile.
@@ -154,12 +161,14 @@ pub(crate) struct Persistence {
     pub standby: Option<Box<Standby>>,
     /// Another process takes the node over.
     pub(super) upgrade: Option<Upgrade>,
+    /// Contexts are still being read.
+    pub(super) loading: Option<Box<Loading>>,
 }
 
 impl Persistence {
     /// Nothing is kept of a node whose configuration says this of compositions.
     pub fn new(configured: Configured) -> Persistence {
-        Persistence { state: None, configured, standby: None, upgrade: None }
+        Persistence { state: None, configured, standby: None, upgrade: None, loading: None }
     }
 
     /// Why nothing can be kept at the moment; none where nothing is, or all is well.
@@ -255,6 +264,33 @@ impl Persistence {
                 if let Some(suspended) = self.suspended() {
                     suspended.keep(changes);
                 }
+            }
+        }
+    }
+
+    /// Whether contexts are still being read.
+    pub fn is_loading(&self) -> bool {
+        self.loading.is_some()
+    }
+
+    /// A packet waits for contexts of the user at this slot.
+    pub fn want(&mut self, slot: u32, subscribers: &Subscribers) {
+        if let Some(loading) = &mut self.loading {
+            loading.want(slot, subscribers);
+        }
+    }
+
+    /// Goes on with contexts that are still being read; whether there was anything to do.
+    pub fn load(&mut self, means: &mut Means<'_>) -> bool {
+        let Some(loading) = &mut self.loading else { return false };
+        match loading.go_on(means, self.state.as_deref_mut()) {
+            Step::Idle => false,
+            Step::Busy => true,
+            Step::Done => {
+                if let Some(loading) = self.loading.take() {
+                    loading.end(means.blueprint, self.state.as_deref_mut(), true);
+                }
+                true
             }
         }
     }

@@ -61,6 +61,17 @@ impl Users {
         self.ranges.iter().map(of).sum::<usize>() + self.groups.len()
     }
 
+    /// Positions of users among them, and their slots.
+    pub fn positions(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let mut first = 0;
+        self.ranges.iter().flat_map(move |range| {
+            let (begin, each) = (first, 1 + range.bearer_plans.len() as u32);
+            first += range.slots.len() as u32 * each;
+            let slots = range.slots.iter().enumerate();
+            slots.map(move |(nth, slot)| (begin + nth as u32 * each, *slot))
+        })
+    }
+
     /// One of them, by its position: whose contexts, the slot, and which scopes they have, that
     /// of bearers, users and groups.
     pub fn subject(&self, at: usize) -> Option<(Whose, u32, [bool; 3])> {

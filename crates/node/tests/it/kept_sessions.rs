@@ -38,7 +38,9 @@ pfcp:
 
 fn restored(folder: &Path) -> Rig {
     let owner = Owner { role: Role::Node, name: "upf".to_owned() };
-    Rig::restored(&yaml(), Store::open(folder, &owner).unwrap()).unwrap()
+    let mut rig = Rig::resumed(&yaml(), Store::open(folder, &owner).unwrap()).unwrap();
+    rig.load_all();
+    rig
 }
 
 fn keep(rig: &mut Rig, keep: Vec<Keep>) {

@@ -2,6 +2,7 @@
 //! was on the disk at that moment.
 
 mod esp;
+mod loading;
 mod records;
 
 use std::fs;
@@ -65,9 +66,16 @@ fn owner() -> Owner {
     Owner { role: Role::Node, name: "upf".to_owned() }
 }
 
-/// A node of that configuration that goes on with what is in `folder`.
+/// A node of that configuration that goes on with what is in `folder`, and has all of it.
 fn restored(yaml: &str, folder: &Path) -> Result<Rig, BuildError> {
-    Rig::restored(yaml, Store::open(folder, &owner())?)
+    let mut rig = resumed(yaml, folder)?;
+    rig.load_all();
+    Ok(rig)
+}
+
+/// The same while contexts are still being read.
+fn resumed(yaml: &str, folder: &Path) -> Result<Rig, BuildError> {
+    Rig::resumed(yaml, Store::open(folder, &owner())?)
 }
 
 /// What is on the disk at this moment: a node that is killed leaves that.

@@ -251,6 +251,7 @@ fn needs_local_functions(command: &Command) -> bool {
         | Command::ReadContexts { .. }
         | Command::ShowContexts { .. }
         | Command::WriteContexts { .. }
+        | Command::Load(_)
         | Command::Tap(..)
         | Command::Show { .. } => true,
         Command::Users(_)

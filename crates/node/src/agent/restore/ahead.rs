@@ -7,6 +7,7 @@ use std::thread::{self, Scope};
 use weft_node_config::{Blueprint, FunctionPlan};
 use weft_state::Records;
 
+use crate::agent::loading::LateFunction;
 use crate::agent::state::checkpoints::hash_of;
 use crate::agent::state::{BEARERS, CONTEXTS, DEDICATED, names};
 use crate::bearer::record::Reading;
@@ -68,18 +69,19 @@ pub(crate) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Begins to read those of `records` that a node of this configuration is to have.
+    /// Begins to read those of `records` that a node of this configuration is to have, without
+    /// contexts of users of `late` functions.
     ///
     /// # Errors
     /// [`BuildError::NoThread`].
     pub fn begin<'scope>(
         scope: &'scope Scope<'scope, '_>,
         records: &'scope (dyn Records + Sync),
-        blueprint: &'scope Blueprint,
+        (blueprint, late): (&'scope Blueprint, &'scope [LateFunction]),
     ) -> Result<ReadAhead, BuildError> {
         ReadAhead::with(scope, records, move |tell| {
             read_bearers(records, blueprint, tell)?;
-            read_contexts(records, blueprint, Wanted::All, tell)
+            read_contexts(records, (blueprint, late), Wanted::All, tell)
         })
     }
 
@@ -105,7 +107,9 @@ impl ReadAhead {
         blueprint: &'scope Blueprint,
         wanted: Wanted,
     ) -> Result<ReadAhead, BuildError> {
-        ReadAhead::with(scope, records, move |tell| read_contexts(records, blueprint, wanted, tell))
+        ReadAhead::with(scope, records, move |tell| {
+            read_contexts(records, (blueprint, &[]), wanted, tell)
+        })
     }
 
     fn with<'scope>(
@@ -163,7 +167,7 @@ fn read_bearers(
 
 fn read_contexts(
     records: &dyn Records,
-    blueprint: &Blueprint,
+    (blueprint, late): (&Blueprint, &[LateFunction]),
     wanted: Wanted,
     tell: &SyncSender<Read>,
 ) -> Result<(), BuildError> {
@@ -172,7 +176,11 @@ fn read_contexts(
             continue;
         }
         let mut some = ContextRecords::of(function);
-        let prefix = names::prefix(&plan.name);
+        let is_late = late.iter().any(|one| usize::from(one.number) == function);
+        let prefix = match is_late {
+            true => names::prefix_of_groups(&plan.name),
+            false => names::prefix(&plan.name),
+        };
         records.each_beginning(CONTEXTS, &prefix, &mut |key, version, record| {
             let (_, whose) = names::read(key).ok_or("a context without an owner")?;
             // One of another function of that name is none of this one.
@@ -194,7 +202,7 @@ fn read_contexts(
 ///
 /// # Errors
 /// What is wrong with the record.
-pub(super) fn octets_of<'a>(
+pub(in crate::agent) fn octets_of<'a>(
     record: &'a [u8],
     kind: &str,
 ) -> Result<Option<&'a [u8]>, &'static str> {

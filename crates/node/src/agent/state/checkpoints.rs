@@ -326,6 +326,16 @@ impl Checkpoints {
         }
     }
 
+    /// A context of that hash was read from the store, and is as it is there.
+    pub fn note_written(&mut self, function: &str, slot: u32, hash: u32) {
+        let Some(written) = self.written.get_mut(function) else { return };
+        let slot = slot as usize;
+        if written.len() <= slot {
+            written.resize(slot + 1, 0);
+        }
+        written[slot] = hash;
+    }
+
     /// What was written last of a function's contexts.
     pub fn written_of(&mut self, function: &str) -> &mut Vec<u32> {
         self.written.entry(function.to_owned()).or_default()

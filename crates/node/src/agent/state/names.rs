@@ -41,13 +41,23 @@ pub(in crate::agent) fn prefix(function: &str) -> Vec<u8> {
     [function.as_bytes(), &[0]].concat()
 }
 
+/// What the keys of contexts of groups begin with.
+pub(in crate::agent) fn prefix_of_groups(function: &str) -> Vec<u8> {
+    [function.as_bytes(), &[0, b'g']].concat()
+}
+
 /// What a key says; none where it says nothing.
 pub(in crate::agent) fn read(key: &[u8]) -> Option<(&str, Whose)> {
     let end = key.iter().position(|octet| *octet == 0)?;
     let function = std::str::from_utf8(&key[..end]).ok()?;
-    let (kind, rest) = key[end + 1..].split_first()?;
+    Some((function, read_owner(&key[end + 1..])?))
+}
+
+/// What the rest of a key says, behind the [prefix] of its function; none where it says nothing.
+pub(in crate::agent) fn read_owner(owner: &[u8]) -> Option<Whose> {
+    let (kind, rest) = owner.split_first()?;
     let text = |octets: &[u8]| std::str::from_utf8(octets).map(str::to_owned).ok();
-    let whose = match kind {
+    Some(match kind {
         b'u' => Whose::User(text(rest)?),
         b'd' => {
             let end = rest.iter().position(|octet| *octet == 0)?;
@@ -57,8 +67,7 @@ pub(in crate::agent) fn read(key: &[u8]) -> Option<(&str, Whose)> {
         b's' => Whose::Session(SessionId(u64::from_be_bytes(rest.try_into().ok()?))),
         b'g' => Whose::Group(text(rest)?),
         _ => return None,
-    };
-    Some((function, whose))
+    })
 }
 
 #[cfg(test)]

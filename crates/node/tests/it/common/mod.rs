@@ -9,6 +9,7 @@ pub mod scenario;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 use weft_compose::Kind;
 use weft_dpdk::{Batch, Eal, EalOptions, Pool, Port, PortOptions, RxQueue, TxQueue};
@@ -259,6 +260,20 @@ impl Rig {
     /// The same of a node that goes on with what is in `store`.
     pub fn restored(yaml: &str, store: Store) -> Result<Rig, BuildError> {
         Rig::with(yaml, |blueprint, time| Node::restore_timed(eal(), blueprint, store, time))
+    }
+
+    /// The same, but contexts are read while packets pass.
+    pub fn resumed(yaml: &str, store: Store) -> Result<Rig, BuildError> {
+        Rig::with(yaml, |blueprint, time| Node::resume_timed(eal(), blueprint, store, time))
+    }
+
+    /// Goes on until all contexts are there.
+    pub fn load_all(&mut self) {
+        let begun = Instant::now();
+        while self.node.agent().is_loading() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "contexts do not come");
+            self.settle();
+        }
     }
 
     /// The same of a node that has stood by with the records of `base` and these changes of them,
