@@ -403,6 +403,13 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
         guarded(self.name, || self.function.go_on(contexts, now));
     }
 
+    fn go_on_at(&mut self, slot: u32, now: u64) {
+        if let Some(context) = self.contexts.get_mut(slot) {
+            let context = std::slice::from_mut(context);
+            guarded(self.name, || self.function.go_on(context, now));
+        }
+    }
+
     fn adopt(&mut self, previous: &mut dyn Instance) -> bool {
         let Some(previous) = previous.as_any().downcast_mut::<Self>() else { return false };
         if previous.scope != self.scope || previous.contexts.capacity() != self.contexts.capacity()

@@ -184,6 +184,9 @@ pub trait Instance: Send {
     /// The node has died and goes on with the contexts that were imported.
     fn go_on(&mut self, _now: u64) {}
 
+    /// The same of one context that was imported behind the others.
+    fn go_on_at(&mut self, _slot: u32, _now: u64) {}
+
     /// Takes over all contexts of `previous`, an instance of the same function
     /// under another configuration. False, and nothing happens, when `previous`
     /// is something else.

@@ -121,6 +121,10 @@ impl UserPlaneFunction for Obedient {
         context.timers = now - then;
     }
 
+    fn go_on(&mut self, contexts: &mut [Context], now: u64) {
+        contexts.iter_mut().for_each(|context| context.timers += now);
+    }
+
     fn release(&mut self, context: Context) {
         assert!(context.packets < 1000, "as asked");
         self.released += 1;
@@ -427,6 +431,17 @@ fn a_context_moves_with_the_time_it_was_exported_at() {
     bytes.clear();
     source.export(CONTEXTS as u32, 0, &mut bytes);
     assert!(bytes.is_empty(), "there is no such context");
+}
+
+#[test]
+fn contexts_skip_ahead_all_at_once_or_one_by_one() {
+    let mut instance = make(&OBEDIENT);
+    let timers = |instance: &dyn Instance| [0, 1].map(|slot| shown(instance, slot, "timers"));
+    instance.go_on(1000);
+    assert_eq!(timers(&*instance), [1000, 1000]);
+    instance.go_on_at(1, 1);
+    instance.go_on_at(CONTEXTS as u32, 1);
+    assert_eq!(timers(&*instance), [1000, 1001]);
 }
 
 #[test]

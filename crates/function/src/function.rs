@@ -206,7 +206,9 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
     /// The node has died and goes on: `contexts` are those of the last checkpoints, or fresh
     /// ones, and what happened since is not known. Called before the first packet, at the time
     /// `now` in nanoseconds, once for each life that may have gone beyond those checkpoints. A
-    /// function that must not do again what it may have done skips ahead here.
+    /// function that must not do again what it may have done skips ahead here. Contexts that may
+    /// be [rolled back](Self::ROLLBACK) can come later, each before its first packet: then it is
+    /// called with that one.
     fn go_on(&mut self, _contexts: &mut [Self::Context], _now: u64) {}
 
     /// What the function shows of a context to an operator.

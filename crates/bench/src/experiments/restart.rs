@@ -26,6 +26,10 @@ const FIRST: &str = "first packet";
 const ALL: &str = "first packets of all";
 const READY_ALL: &str = "ready, with contexts of all";
 const FIRST_ALL: &str = "first packets of all, with contexts of all";
+const FIRST_ONE_ALL: &str = "first packet, with contexts of all";
+const HALF_ALL: &str = "first packets of half, with contexts of all";
+const LOADED_ALL: &str = "all contexts are there";
+const SERVED_ALL: &str = "users served before all contexts are there";
 const RATE: &str = "durable commands";
 const LATENCY: &str = "a durable batch, p99";
 const UPGRADE: &str = "an upgrade";
@@ -153,6 +157,10 @@ impl Study for Restarts {
             ("all_first_packets_seconds_1m", all),
             ("restart_seconds_1m_contexts", at(READY_ALL, MILLION)),
             ("all_first_packets_seconds_1m_contexts", at(FIRST_ALL, MILLION)),
+            ("first_packet_ms_1m_contexts", at(FIRST_ONE_ALL, MILLION)),
+            ("half_first_packets_seconds_1m_contexts", at(HALF_ALL, MILLION)),
+            ("loaded_seconds_1m_contexts", at(LOADED_ALL, MILLION)),
+            ("first_packets_before_loaded", at(SERVED_ALL, MILLION)),
             ("commands_per_s_durable", rate),
             ("command_latency_us_p99_durable", latency),
             ("upgrade_blackout_ms_1k", at(UPGRADE, 1000)),
@@ -171,13 +179,14 @@ impl Study for Restarts {
                 rate / 1e3
             );
         }
-        let drawing =
-            figure("restart", "Until packets pass again", FigureKind::Lines, [READY, ALL])
-                .caption(
-                    "From the start of reading the store: until the node takes packets, and until \
-                 one packet of every user has left it.",
-                )
-                .axes(Axis::log("Bearers", ""), Axis::log("Time", "s"));
+        let drawn = [READY, ALL, READY_ALL, HALF_ALL, FIRST_ALL, LOADED_ALL];
+        let drawing = figure("restart", "Until packets pass again", FigureKind::Lines, drawn)
+            .caption(
+                "From the start of reading the store: until the node takes packets, and until \
+                 one packet of every user has left it; the same where contexts of all users are in \
+                 the store, which are read while packets pass.",
+            )
+            .axes(Axis::log("Bearers", ""), Axis::log("Time", "s"));
         results.figures = drawing.of(results).into_iter().collect();
     }
 }
@@ -187,6 +196,10 @@ impl Parameters {
     fn restart_with_contexts(&self, run: &mut Run<'_>) -> Result<(), Failure> {
         run.series(READY_ALL, X, "s", Some(Better::Lower));
         run.series(FIRST_ALL, X, "s", Some(Better::Lower));
+        run.series(FIRST_ONE_ALL, X, "ms", Some(Better::Lower));
+        run.series(HALF_ALL, X, "s", Some(Better::Lower));
+        run.series(LOADED_ALL, X, "s", Some(Better::Lower));
+        run.series(SERVED_ALL, X, "share", None);
         let cells: Vec<_> =
             self.contexts.iter().map(|count| Cell::new(READY_ALL, *count, *count)).collect();
         run.rounds(self.repetitions, &cells, |rig, &bearers| {
@@ -194,7 +207,13 @@ impl Parameters {
             restart.checkpoint_all()?;
             let outcome = restart.kill_and_start()?;
             let values = Values::of(outcome.ready.as_secs_f64());
-            Ok((values.and(FIRST_ALL, Some(outcome.all.as_secs_f64())), 0.0))
+            let values = values
+                .and(FIRST_ALL, Some(outcome.all.as_secs_f64()))
+                .and(FIRST_ONE_ALL, Some(outcome.first.as_secs_f64() * 1e3))
+                .and(HALF_ALL, Some(outcome.half.as_secs_f64()))
+                .and(LOADED_ALL, Some(outcome.loaded.as_secs_f64()))
+                .and(SERVED_ALL, Some(outcome.before_loaded));
+            Ok((values, 0.0))
         })
     }
 

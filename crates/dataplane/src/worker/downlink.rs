@@ -133,8 +133,11 @@ impl Worker {
             let functions = self.element.functions_mut();
             let Some(function) = functions.get_mut(usize::from(*function)) else { continue };
             let octets = load.octets.get(octets.clone()).unwrap_or_default();
-            if let Err(error) = function.instance.import(*slot, now, octets) {
-                load.refused.push((at, error));
+            match function.instance.import(*slot, now, octets) {
+                Ok(()) => {
+                    (0..load.crashes).for_each(|_| function.instance.go_on_at(*slot, now));
+                }
+                Err(error) => load.refused.push((at, error)),
             }
         }
         load.settings.iter().for_each(|configure| self.configure_one(configure));

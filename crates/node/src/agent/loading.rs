@@ -55,6 +55,8 @@ pub(crate) struct Loading {
     places: Option<Places>,
     counts: Counts,
     goes: Goes,
+    /// Lives that may have gone beyond the contexts.
+    crashes: u32,
     begun: Instant,
 }
 
@@ -78,14 +80,15 @@ pub(crate) struct Means<'a> {
 }
 
 impl Loading {
-    /// Begins to read. `goes` says in the end how the node goes on.
+    /// Begins to read what so many lives may have gone beyond. `goes` says in the end how the
+    /// node goes on.
     ///
     /// # Errors
     /// [`BuildError::NoThread`].
     pub fn begin(
         reader: Reader,
         functions: Vec<LateFunction>,
-        goes: Goes,
+        (goes, crashes): (Goes, u32),
     ) -> Result<Loading, BuildError> {
         let (answer, answers) = channel();
         Ok(Loading {
@@ -101,6 +104,7 @@ impl Loading {
             places: None,
             counts: Counts::default(),
             goes,
+            crashes,
             begun: Instant::now(),
         })
     }
@@ -262,6 +266,7 @@ impl Loading {
         Box::new(Load {
             contexts: Vec::new(),
             octets: Vec::new(),
+            crashes: self.crashes,
             settings: Vec::new(),
             users: Vec::new(),
             refused: Vec::new(),

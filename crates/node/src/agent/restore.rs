@@ -146,7 +146,7 @@ impl Restoration<'_> {
         let users = subscribers.room.users as usize;
         self.workers.iter_mut().for_each(|worker| worker.begin_loading(users));
         let (Restored { bearers, sessions, .. }, seconds) = (restored, begun.elapsed());
-        persistence.loading = Some(Box::new(Loading::begin(reader, late, goes)?));
+        persistence.loading = Some(Box::new(Loading::begin(reader, late, (goes, crashes))?));
         let seconds = seconds.as_secs_f64();
         tracing::info!(bearers, sessions, seconds, "packets pass while contexts are read");
         Ok(())

@@ -17,6 +17,8 @@ use crate::traffic::offered::PEER;
 const SHARE: u16 = 2;
 /// Buffers for each descriptor of a ring: more than there can be packets under way.
 const BUFFERS: u32 = 4;
+/// Time between two looks at how many have left.
+const STEP: Duration = Duration::from_millis(1);
 /// Packets that do not arrive for so long do not arrive any more.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Packets that are sent or received at once.
@@ -34,12 +36,31 @@ const FIRST: u32 = 0x0a00_0000;
 const SEED: u64 = 1;
 
 /// When packets of users that had none before left.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Passed {
     /// The first of all.
     pub first: Instant,
     /// The first of the user that was last.
     pub all: Instant,
+    /// How many had left at which times, [`STEP`] apart at least.
+    progress: Vec<(Instant, u64)>,
+    users: u64,
+}
+
+impl Passed {
+    /// The share of users whose packet had left by then, a step more or less.
+    pub fn share_by(&self, time: Instant) -> f64 {
+        let at = self.progress.partition_point(|(at, _)| *at <= time);
+        let left = at.checked_sub(1).map_or(0, |at| self.progress[at].1);
+        left as f64 / self.users as f64
+    }
+
+    /// When the packet of this share of users had left, a step later at most.
+    pub fn time_of(&self, share: f64) -> Instant {
+        let wanted = self.users as f64 * share;
+        let at = self.progress.iter().find(|(_, left)| *left as f64 >= wanted);
+        at.map_or(self.all, |(at, _)| *at)
+    }
 }
 
 /// One packet of each user, in random order.
@@ -126,10 +147,16 @@ impl FirstPackets {
             self.receive(rx, &mut batch);
             if self.received > before {
                 let now = Instant::now();
-                passed.get_or_insert(Passed { first: now, all: now }).all = now;
+                let (progress, users) = (Vec::new(), users as u64);
+                let passed = passed.get_or_insert(Passed { first: now, all: now, progress, users });
+                passed.all = now;
+                let last = passed.progress.last();
+                if self.received == users || last.is_none_or(|(at, _)| now - *at >= STEP) {
+                    passed.progress.push((now, self.received));
+                }
                 continue;
             }
-            if passed.map_or(begun, |passed| passed.all).elapsed() > PATIENCE {
+            if passed.as_ref().map_or(begun, |passed| passed.all).elapsed() > PATIENCE {
                 break;
             }
             // On a machine with few cores the node waits for this one.

@@ -53,8 +53,14 @@ pub struct Started {
     pub ready: Duration,
     /// Until the first packet has left.
     pub first: Duration,
+    /// Until a packet of half of the users has left.
+    pub half: Duration,
     /// Until a packet of each user has left.
     pub all: Duration,
+    /// Until all that was kept is there: it may be read while packets pass.
+    pub loaded: Duration,
+    /// The share of users whose packet has left before that.
+    pub before_loaded: f64,
 }
 
 /// The node, and the folder of its store.
@@ -192,17 +198,28 @@ impl<'r> Restart<'r> {
         let name = format!("traffic{}", rig.serial());
         let packets = FirstPackets::of(rig.eal, &name, users, DESCRIPTORS)?;
         let begun = Instant::now();
-        let node = Node::restore(rig.eal, blueprint, store(&left)?)?.start(rig.eal)?;
+        let node = Node::resume(rig.eal, blueprint, store(&left)?)?.start(rig.eal)?;
         let (ready, handle) = (begun.elapsed(), node.handle());
-        let passed = packets.pass(rig.eal, &access, &core)?;
+        // It is answered once all is there.
+        let asking = handle.clone();
+        let asked = thread::spawn(move || asking.ask(|_| Instant::now()));
+        let passed = packets.pass(rig.eal, &access, &core);
+        let loaded = asked.join().map_err(|_| "a thread has panicked")??;
+        let passed = passed?;
         let drops = handle.ask(|agent| agent.snapshot().drops)?;
         drop(handle);
         node.stop();
         if let Some(drop) = drops.iter().find(|drop| drop.packets > 0) {
             return Err(format!("{} packets were dropped: {}", drop.packets, drop.reason).into());
         }
-        let (first, all) = (passed.first - begun, passed.all - begun);
-        Ok(Started { ready, first, all })
+        Ok(Started {
+            ready,
+            first: passed.first - begun,
+            half: passed.time_of(0.5) - begun,
+            all: passed.all - begun,
+            loaded: loaded - begun,
+            before_loaded: passed.share_by(loaded),
+        })
     }
 }
 

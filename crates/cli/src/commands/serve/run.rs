@@ -12,6 +12,7 @@ mod upgrade;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -105,10 +106,6 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     if let Some(file) = used_keys(arguments.used_keys.clone(), &blueprint.name, &options.socket) {
         weft_functions::ipsec::remember_keys_in(file);
     }
-    let opens = !arguments.take_over;
-    let anew = arguments.without_state;
-    let opened = opens.then(|| state::open(&blueprint, &arguments.file, anew));
-    let store = opened.transpose()?.flatten();
     vf::resolve(&mut blueprint)?;
     // They go behind the node, whose ports are at them.
     let _switches = match arguments.take_over {
@@ -118,7 +115,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     if arguments.take_over {
         take_over::begin()?;
     }
-    let eal = environment::start(&blueprint, 0)?;
+    let (store, eal) = begin(&blueprint, &arguments)?;
     watchdog::catch_faults().map_err(|error| Failure::broken(format!("signals: {error}")))?;
     let mut manager = ServiceManager::of_environment();
     let (mut part, mut store, mut owning, mut standing) = (part, store, None, None);
@@ -144,6 +141,22 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let life = Life { termination, program, manager, owning };
     let offered = Offered { options, claimed, part, described, ready, waited };
     serve(eal, node, offered, life)
+}
+
+/// Starts DPDK, and opens the store meanwhile: a large one takes a while to be checked.
+fn begin(
+    blueprint: &Blueprint,
+    arguments: &Arguments,
+) -> Result<(Option<Store>, &'static Eal), Failure> {
+    let Arguments { file, take_over, without_state, .. } = arguments;
+    let (opened, eal) = thread::scope(|scope| {
+        let open = || state::open(blueprint, file, *without_state);
+        let opening = (!take_over).then(|| scope.spawn(open));
+        let eal = environment::start(blueprint, 0);
+        (opening.map(ScopedJoinHandle::join), eal)
+    });
+    let opened = opened.transpose().map_err(|_| Failure::broken("the store: a panic"))?;
+    Ok((opened.transpose()?.flatten(), eal?))
 }
 
 /// Builds the node, with what it has kept or takes over from another process; for how long

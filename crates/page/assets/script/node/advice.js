@@ -24,6 +24,7 @@ const ADVICE = {
   unknown_teid: "The peer uses a tunnel that is gone; it gets Error Indications. Set the bearer up again.",
   bearer_drop: "As commanded: the bearer's action is drop.",
   buffer_full: "Page faster, or raise the bearer's buffer.", buffers_exhausted: LIMIT,
+  not_loaded: "The node has just started and still reads what it had kept. If many, raise limits.waitingInAll.",
   no_rule: "Add a rule for these packets, or one that drops them knowingly. `weft check` lists the ways.",
   rule: "As the rules say. The picture shows from where.",
   loop: "The rules send a packet in a circle: see `weft check`.",
