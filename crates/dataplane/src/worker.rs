@@ -85,6 +85,8 @@ pub struct Worker {
     pub(crate) delay_bound: Option<Box<DelayBound>>,
     /// What another process has carried, for a moment after an upgrade.
     pub(crate) copies: Option<Arc<Copies>>,
+    /// Contexts of users are still to come.
+    pub(crate) is_loading: bool,
     /// What goes on at the moment.
     pub(crate) state: BurstState,
 }

@@ -43,7 +43,7 @@ use weft_node_config::UserKey;
 pub(crate) use self::bearers::{Bearers, KeyConflict};
 pub use self::change::BearersChanged;
 pub(crate) use self::change::{MOST_WAITING, Staged, Steered, Work, text as key_text};
-pub(crate) use self::entry::BearerRole;
+pub(crate) use self::entry::{BearerRole, Entry};
 pub(crate) use self::listeners::Listeners;
 pub(crate) use self::members::Members;
 pub(crate) use self::new::NewBearer;

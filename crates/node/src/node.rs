@@ -363,6 +363,8 @@ fn run_worker(
         }
         match worker.poll() {
             true => idle.reset(),
+            // Those who read contexts may have no core of their own.
+            false if worker.is_loading() => thread::yield_now(),
             false => idle.wait(),
         }
     }

@@ -53,8 +53,22 @@ impl Reader {
     /// # Errors
     /// [`StateError`].
     pub fn beginning(&self, kind: Kind, prefix: &[u8]) -> Result<Found, StateError> {
-        let first = full_key(kind, prefix);
+        self.beginning_from(kind, prefix, &[])
+    }
+
+    /// The same from the key on that has `rest` behind the prefix.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn beginning_from(
+        &self,
+        kind: Kind,
+        prefix: &[u8],
+        rest: &[u8],
+    ) -> Result<Found, StateError> {
+        let mut first = full_key(kind, prefix);
         let end = end_of(&first);
+        first.extend_from_slice(rest);
         let path = self.path.clone();
         let range = match &self.table {
             Some(table) => {

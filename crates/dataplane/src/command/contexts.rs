@@ -24,6 +24,8 @@ pub struct Load {
     pub contexts: Vec<LoadedContext>,
     /// What functions have exported, one behind the other.
     pub octets: Vec<u8>,
+    /// All users have all of their contexts then.
+    pub is_last: bool,
     /// Lives that may have gone beyond these contexts: functions skip ahead once for each.
     pub crashes: u32,
     /// Settings of these contexts, which hold in place of those in them.

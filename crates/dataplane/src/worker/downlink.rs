@@ -123,6 +123,12 @@ impl Worker {
     /// [`Command::Load`]: crate::command::Command::Load
     pub fn begin_loading(&mut self, users: usize) {
         self.classifier.begin_loading(users);
+        self.is_loading = true;
+    }
+
+    /// Whether contexts of users are still to come.
+    pub fn is_loading(&self) -> bool {
+        self.is_loading
     }
 
     /// Gives functions contexts that were read, and lets packets of the users go that have all of
@@ -145,6 +151,7 @@ impl Worker {
             self.classifier.end_loading(*slot);
             self.let_waiting_go(*slot);
         }
+        self.is_loading &= !load.is_last;
         let answer = load.answer.clone();
         // The agent may have stopped.
         drop(answer.send(load));

@@ -109,6 +109,7 @@ impl Worker {
             waker,
             delay_bound: delay_bound.map(|target| Box::new(DelayBound::new(target))),
             copies: None,
+            is_loading: false,
             state: BurstState::new(&pool),
         }
     }

@@ -9,11 +9,12 @@ mod places;
 mod reading;
 
 use std::collections::BTreeMap;
+use std::hint::black_box;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::Instant;
 
-use weft_dataplane::command::Command;
 use weft_dataplane::command::contexts::{Load, LoadedContext};
+use weft_dataplane::command::{Command, Configure};
 use weft_function::Scope;
 use weft_node_config::Blueprint;
 use weft_state::Reader;
@@ -23,7 +24,7 @@ pub(crate) use self::reading::{LateFunction, late_functions};
 use self::reading::{Portion, Reading};
 use super::restore::Goes;
 use super::state::State;
-use crate::bearer::Subscribers;
+use crate::bearer::{Entry, Subscribers};
 use crate::error::BuildError;
 use crate::plan::Trials;
 use crate::subscribers::{Room, Whose};
@@ -33,6 +34,8 @@ use crate::workers::Workers;
 const AT_ONCE: usize = 64;
 /// Users without contexts that a worker is told of at once.
 const USERS_AT_ONCE: usize = 1024;
+/// Owners of contexts that are looked up at once.
+const AHEAD: usize = 16;
 /// Lists of contexts that workers have yet to import.
 const UNDER_WAY: usize = 128;
 
@@ -64,6 +67,8 @@ pub(crate) struct Loading {
 #[derive(Debug, Default)]
 struct Counts {
     contexts: u64,
+    /// Users and bearers whose contexts workers were given.
+    owners: u64,
     /// Users whose packets waited.
     wanted: u64,
     /// Those that functions do not take, by function: how many, and why the first.
@@ -124,7 +129,10 @@ impl Loading {
         let places = self.places.get_or_insert_with(|| Places::of(subscribers));
         self.counts.wanted += 1;
         let owners = places.owners(slot, subscribers);
-        self.reading.want(reading::Wanted { slot, owners });
+        // Later most neighbours are there.
+        let bearers = subscribers.bearers.count() as u64;
+        let has_neighbours = 2 * self.counts.owners < bearers;
+        self.reading.want(reading::Wanted { slot, owners, has_neighbours });
     }
 
     /// Takes what was read, and gives it to workers; whether there is more to do. Once it says
@@ -191,18 +199,22 @@ impl Loading {
         portion.failures.iter().for_each(|why| self.note_unread(why));
         let mut lists: Vec<_> = (0..means.workers.count()).map(|_| self.list()).collect();
         let mut begin = 0;
-        for (whose, end) in &portion.owners {
+        for (at, (whose, end)) in portion.owners.iter().enumerate() {
+            if at % AHEAD == 0 {
+                let ahead = &portion.owners[at..];
+                look_ahead(means.subscribers, &ahead[..ahead.len().min(AHEAD)]);
+            }
             let contexts = &portion.contexts[begin..*end];
             begin = *end;
-            // Functions have the context of a user or bearer at its slot, whatever their scope.
-            let Some(slot) = means.subscribers.context_slot(Scope::Bearer, whose) else { continue };
+            let Some(owner) = Owner::find(means.subscribers, whose) else { continue };
+            let (slot, is_user) = (owner.slot, owner.is_user);
             // What was wanted is read once more in its turn, and has been used since.
             if self.given.set(slot) {
                 continue;
             }
+            self.counts.owners += 1;
             let worker = means.workers.owner(slot);
             let list = &mut lists[worker];
-            let is_user = means.subscribers.context_slot(Scope::User, whose).is_some();
             for context in contexts {
                 let function = usize::from(context.function);
                 let has_context = match means.trials.instance(function).scope() {
@@ -218,7 +230,7 @@ impl Loading {
                 let octets = first..list.octets.len();
                 let (function, hash) = (context.function, context.hash);
                 list.contexts.push(LoadedContext { function, slot, octets, hash });
-                list.settings.extend(means.subscribers.settings_at(function.into(), whose));
+                list.settings.extend(owner.settings(means.subscribers, function, whose));
             }
             if is_user && !has_dedicated(means.subscribers, whose, slot) {
                 self.complete.set(slot);
@@ -244,8 +256,8 @@ impl Loading {
     fn tell_others(&mut self, means: &mut Means<'_>) -> bool {
         let Room { users, .. } = means.subscribers.room;
         let (shift, count) = (means.workers.shift(), means.workers.count() as u64);
-        let end = u64::from(users) * count;
-        while self.next < end && self.under_way < UNDER_WAY {
+        let last = u64::from(users) * count;
+        while self.next < last && self.under_way < UNDER_WAY {
             let worker = (self.next / u64::from(users)) as usize;
             let mut list = self.list();
             let end = u64::from(users) * (worker as u64 + 1);
@@ -257,15 +269,17 @@ impl Loading {
                 }
                 self.next += 1;
             }
+            list.is_last = self.next >= end;
             self.send(worker, list, means.workers);
         }
-        self.next >= end
+        self.next >= last
     }
 
     fn list(&self) -> Box<Load> {
         Box::new(Load {
             contexts: Vec::new(),
             octets: Vec::new(),
+            is_last: false,
             crashes: self.crashes,
             settings: Vec::new(),
             users: Vec::new(),
@@ -275,7 +289,7 @@ impl Loading {
     }
 
     fn send(&mut self, worker: usize, list: Box<Load>, workers: &mut Workers) {
-        if !list.contexts.is_empty() || !list.users.is_empty() {
+        if !list.contexts.is_empty() || !list.users.is_empty() || list.is_last {
             self.under_way += 1;
             workers[worker].send(Command::Load(list));
         }
@@ -321,10 +335,55 @@ pub(crate) enum Step {
     Done,
 }
 
+/// Who has contexts: a user or a bearer. Functions have the contexts at its slot, whatever their
+/// scope.
+struct Owner<'a> {
+    slot: u32,
+    is_user: bool,
+    /// Where commands have added it.
+    entry: Option<&'a Entry>,
+}
+
+impl Owner<'_> {
+    fn find<'a>(subscribers: &'a Subscribers, whose: &Whose) -> Option<Owner<'a>> {
+        if let Whose::Added(id) = whose {
+            let entry = subscribers.bearers.entries.get(id)?;
+            let is_user = entry.has_context(Scope::User);
+            return Some(Owner { slot: entry.slot, is_user, entry: Some(entry) });
+        }
+        let slot = subscribers.context_slot(Scope::Bearer, whose)?;
+        let is_user = subscribers.context_slot(Scope::User, whose).is_some();
+        Some(Owner { slot, is_user, entry: None })
+    }
+
+    fn settings(
+        &self,
+        subscribers: &Subscribers,
+        function: u16,
+        whose: &Whose,
+    ) -> Option<Configure> {
+        let Some(entry) = self.entry else {
+            return subscribers.settings_at(function.into(), whose);
+        };
+        let mut settings = entry.settings.iter();
+        Some(settings.find(|one| one.function == function)?.configure(entry.slot))
+    }
+}
+
+/// Asks for the memory of those who have contexts, ahead of use: lookups that do not depend on
+/// each other wait for it at the same time.
+fn look_ahead(subscribers: &Subscribers, owners: &[(Whose, usize)]) {
+    for (whose, _) in owners {
+        if let Whose::Added(id) = whose {
+            black_box(subscribers.bearers.entries.contains_key(id));
+        }
+    }
+}
+
 /// Whether a user has dedicated bearers, whose contexts it waits for as well.
 fn has_dedicated(subscribers: &Subscribers, whose: &Whose, slot: u32) -> bool {
-    let by_command = subscribers.bearers.dedicated.contains_key(&slot);
-    by_command
+    let dedicated = &subscribers.bearers.dedicated;
+    (!dedicated.is_empty() && dedicated.contains_key(&slot))
         || match whose {
             Whose::User(name) => {
                 let member = subscribers.users.member(name);

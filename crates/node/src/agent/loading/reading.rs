@@ -24,6 +24,9 @@ const AT_ONCE: usize = 2048;
 /// there yet costs the others little.
 const WANTED_AT_ONCE: usize = 64;
 
+/// Owners that are read with one that is wanted.
+const NEIGHBOURS: usize = 16;
+
 /// Portions that are read before they are taken.
 const AHEAD: usize = 2;
 
@@ -95,6 +98,9 @@ pub(super) struct Wanted {
     pub slot: u32,
     /// It, and its dedicated bearers.
     pub owners: Vec<Whose>,
+    /// Those who stand behind it in the store are read with it: to find a record takes as long as
+    /// to read many that follow.
+    pub has_neighbours: bool,
 }
 
 /// Contexts that were read: all that their owners have.
@@ -220,7 +226,14 @@ fn read_wanted(
     wanted: Vec<Wanted>,
 ) -> Result<Portion, StateError> {
     let mut portion = Portion::default();
-    for Wanted { slot, owners } in wanted {
+    for Wanted { slot, owners, has_neighbours } in wanted {
+        if let ([whose], true) = (&owners[..], has_neighbours) {
+            // If it has none, those of others come.
+            let mut others = Others::from(reader, functions, &names::owner(whose))?;
+            others.read(&mut portion, 1 + NEIGHBOURS)?;
+            portion.users.push(slot);
+            continue;
+        }
         for whose in owners {
             for function in functions {
                 let key = names::key(&function.name, &whose);
@@ -242,9 +255,18 @@ struct Others<'a> {
 
 impl<'a> Others<'a> {
     fn begin(reader: &Reader, functions: &'a [LateFunction]) -> Result<Others<'a>, StateError> {
+        Others::from(reader, functions, &[])
+    }
+
+    /// Those of this owner, and of the ones behind it.
+    fn from(
+        reader: &Reader,
+        functions: &'a [LateFunction],
+        first: &[u8],
+    ) -> Result<Others<'a>, StateError> {
         let begin = |function: &'a LateFunction| {
             let prefix = names::prefix(&function.name);
-            let found = reader.beginning(CONTEXTS, &prefix)?;
+            let found = reader.beginning_from(CONTEXTS, &prefix, first)?;
             Ok((function, prefix.len(), found.peekable()))
         };
         Ok(Others { functions: functions.iter().map(begin).collect::<Result<_, StateError>>()? })
@@ -254,10 +276,18 @@ impl<'a> Others<'a> {
     fn next_portion(&mut self) -> Result<Portion, StateError> {
         let mut portion = Portion::default();
         while portion.contexts.len() < AT_ONCE && portion.failures.len() < AT_ONCE {
-            let Some(owner) = self.next_owner()? else {
+            if !self.read(&mut portion, 1)? {
                 portion.is_last = true;
                 break;
-            };
+            }
+        }
+        Ok(portion)
+    }
+
+    /// Adds those of so many owners that come next; false where there are no more.
+    fn read(&mut self, portion: &mut Portion, count: usize) -> Result<bool, StateError> {
+        for _ in 0..count {
+            let Some(owner) = self.next_owner()? else { return Ok(false) };
             for (function, prefix, found) in &mut self.functions {
                 let is_its = |found: &Result<FoundRecord, StateError>| {
                     found.as_ref().is_ok_and(|one| one.key()[*prefix..] == owner[..])
@@ -276,7 +306,7 @@ impl<'a> Others<'a> {
                 }
             }
         }
-        Ok(portion)
+        Ok(true)
     }
 
     /// The owner that comes first of those that have contexts yet to be read.

@@ -9,6 +9,18 @@ pub(in crate::agent) fn key(function: &str, whose: &Whose) -> Vec<u8> {
     let mut key = Vec::with_capacity(function.len() + 16);
     key.extend(function.as_bytes());
     key.push(0);
+    add_owner(&mut key, whose);
+    key
+}
+
+/// What stands in keys behind the [prefix] of a function.
+pub(in crate::agent) fn owner(whose: &Whose) -> Vec<u8> {
+    let mut owner = Vec::with_capacity(16);
+    add_owner(&mut owner, whose);
+    owner
+}
+
+fn add_owner(key: &mut Vec<u8>, whose: &Whose) {
     match whose {
         Whose::User(name) => {
             key.push(b'u');
@@ -33,7 +45,6 @@ pub(in crate::agent) fn key(function: &str, whose: &Whose) -> Vec<u8> {
             key.extend(name.as_bytes());
         }
     }
-    key
 }
 
 /// What the keys of all contexts of a function begin with.
