@@ -11,7 +11,6 @@ mod commands;
 mod configuration;
 mod contexts;
 mod gtpu_peers;
-mod loading;
 mod parts;
 mod provisioning;
 mod restore;
@@ -37,11 +36,12 @@ pub use self::change::{Changed, Wanted};
 pub(crate) use self::configuration::Configuration;
 use self::contexts::FunctionContexts;
 pub use self::contexts::usage;
-pub(crate) use self::loading::late_functions;
 pub(crate) use self::restore::follow::change_functions;
 pub(crate) use self::restore::{Followed, ReadAhead};
 pub use self::show::paths;
-pub(crate) use self::state::{Keeping, Persistence, configured, folder_of, restore_compositions};
+pub(crate) use self::state::{
+    Keeping, Persistence, configured, folder_of, late_functions, restore_compositions,
+};
 pub use self::state::{Lease, StandbyView, StateView};
 pub(crate) use self::upgrade::{
     FORMAT, Prepared, check_functions, named_slots, part_in_moves, position, take_neighbours,
@@ -161,7 +161,7 @@ impl Agent {
     fn load(&mut self) -> bool {
         let Agent { configuration, subscribers, workers, persistence, .. } = self;
         let Configuration { blueprint, trials, .. } = configuration;
-        persistence.load(&mut loading::Means { blueprint, trials, subscribers, workers })
+        persistence.load(&mut state::loading::Means { blueprint, trials, subscribers, workers })
     }
 
     fn take_reports(&mut self, worker: usize) -> bool {

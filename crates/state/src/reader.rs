@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use redb::{AccessGuard, Range, ReadOnlyTable};
 
 use crate::error::StateError;
-use crate::record::{Kind, full_key};
-use crate::snapshot::end_of;
+use crate::record::{Kind, end_of, full_key};
 
 type Octets = &'static [u8];
 

@@ -65,3 +65,13 @@ pub(crate) fn full_key(kind: Kind, key: &[u8]) -> Vec<u8> {
     full.extend_from_slice(key);
     full
 }
+
+/// The first key behind all that begin with `first`. A kind is no last one.
+pub(crate) fn end_of(first: &[u8]) -> Vec<u8> {
+    let mut end = first.to_vec();
+    while end.pop_if(|octet| *octet == u8::MAX).is_some() {}
+    if let Some(octet) = end.last_mut() {
+        *octet += 1;
+    }
+    end
+}

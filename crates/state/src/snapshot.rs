@@ -8,7 +8,7 @@ use redb::{ReadTransaction, ReadableTableMetadata, TableDefinition, TableError};
 use crate::error::StateError;
 use crate::pieces::{self, Piece};
 use crate::reader::Reader;
-use crate::record::{Kind, full_key};
+use crate::record::{Kind, end_of, full_key};
 use crate::records::{EachRecord, Records};
 
 /// All records: kind and key, and version and record.
@@ -132,14 +132,4 @@ impl Records for Snapshot {
             each(&key[size_of::<Kind>()..], *version, record)
         })
     }
-}
-
-/// The first key behind all that begin with `first`. A kind is no last one.
-pub(crate) fn end_of(first: &[u8]) -> Vec<u8> {
-    let mut end = first.to_vec();
-    while end.pop_if(|octet| *octet == u8::MAX).is_some() {}
-    if let Some(octet) = end.last_mut() {
-        *octet += 1;
-    }
-    end
 }

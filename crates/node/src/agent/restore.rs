@@ -14,52 +14,17 @@ use weft_function::Scope;
 use weft_state::{Change, StateError, Store};
 
 pub(crate) use self::ahead::ReadAhead;
-pub(super) use self::ahead::octets_of;
 use self::contexts::{Contexts, Written};
 pub(crate) use self::follow::Followed;
 use self::sessions::UNREAD;
 pub(super) use self::sessions::tell_lost;
-use super::loading::{LateFunction, Loading};
 use super::provisioning::Provisioning;
 use super::state::checkpoints::{is_new, record};
+use super::state::last_life::{Goes, LastLife, NEVER};
+use super::state::loading::{LateFunction, Loading};
 use super::state::{CRASHES, Keeping, LIFE, NODE, Restored, State, life};
 use crate::error::BuildError;
 use crate::subscribers::Whose;
-
-/// The age of checkpoints where there are none.
-const NEVER: u64 = u64::MAX;
-
-/// How a node's last life went.
-#[derive(Clone, Copy, Debug)]
-struct Life {
-    stopped: bool,
-    /// How long before contexts may have been written last, in nanoseconds.
-    age: u64,
-}
-
-/// What is said of a node that goes on, once all is there.
-#[derive(Debug)]
-pub(super) struct Goes {
-    last: Option<Life>,
-    begun: Instant,
-}
-
-impl Goes {
-    /// Says it, where there was a life before.
-    pub fn tell(&self, Restored { bearers, sessions, contexts }: Restored) {
-        let lost = match self.last {
-            None => return,
-            Some(Life { age: NEVER, .. }) => "usage is not kept".to_owned(),
-            Some(Life { stopped: true, .. }) => "it was stopped, and nothing is lost".to_owned(),
-            Some(Life { age, .. }) => {
-                let age = age as f64 / 1e9 + 1.0;
-                format!("it was not stopped: usage of its last {age:.1} s may be missing")
-            }
-        };
-        let seconds = self.begun.elapsed().as_secs_f64();
-        tracing::info!(bearers, sessions, contexts, seconds, "the node goes on: {lost}");
-    }
-}
 
 /// A node before its first packet, or behind its last: its workers stand still.
 pub(crate) struct Restoration<'a> {
@@ -208,13 +173,13 @@ impl Restoration<'_> {
     }
 }
 
-fn read_life(store: &Store) -> Result<Option<Life>, StateError> {
+fn read_life(store: &Store) -> Result<Option<LastLife>, StateError> {
     let mut found = None;
     store.each(NODE, |key, _, octets| {
         if let (LIFE, [_, _, _, _, _, _, _, _, stopped, age @ ..]) = (key, octets)
             && let Ok(age) = age.try_into()
         {
-            found = Some(Life { stopped: *stopped != 0, age: u64::from_le_bytes(age) });
+            found = Some(LastLife { stopped: *stopped != 0, age: u64::from_le_bytes(age) });
         }
         Ok(())
     })?;

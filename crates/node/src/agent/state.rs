@@ -7,6 +7,8 @@
 
 pub(super) mod checkpoints;
 mod compositions;
+pub(super) mod last_life;
+pub(super) mod loading;
 pub(super) mod names;
 mod sessions;
 mod standby;
@@ -25,12 +27,13 @@ pub(super) use self::checkpoints::Added;
 use self::checkpoints::{Checkpoints, Told};
 pub(crate) use self::compositions::Configured;
 pub(crate) use self::compositions::{configured, restore as restore_compositions};
+pub(crate) use self::loading::late_functions;
+use self::loading::{Loading, Means, Step};
 pub(super) use self::sessions::{NOTES, REPORTED, SESSIONS, change_of};
 pub(crate) use self::standby::Standby;
 pub use self::standby::{Lease, StandbyView};
 use self::suspended::Upgrade;
 use super::contexts::FunctionContexts;
-use super::loading::{Loading, Means, Step};
 use crate::bearer::{Bearers, Staged, Subscribers, record};
 use crate::error::BuildError;
 use crate::subscribers::Whose;

@@ -7,8 +7,8 @@ use std::thread::{self, Scope};
 use weft_node_config::{Blueprint, FunctionPlan};
 use weft_state::Records;
 
-use crate::agent::loading::LateFunction;
-use crate::agent::state::checkpoints::hash_of;
+use crate::agent::state::checkpoints::{hash_of, octets_of};
+use crate::agent::state::loading::LateFunction;
 use crate::agent::state::{BEARERS, CONTEXTS, DEDICATED, names};
 use crate::bearer::record::Reading;
 use crate::bearer::{BearerId, NewBearer};
@@ -195,21 +195,6 @@ fn read_contexts(
         let _ = tell.send(Ok(Piece::Contexts(some)));
     }
     Ok(())
-}
-
-/// What a function has exported, in a record of its context; none if it was another function, of
-/// another kind.
-///
-/// # Errors
-/// What is wrong with the record.
-pub(in crate::agent) fn octets_of<'a>(
-    record: &'a [u8],
-    kind: &str,
-) -> Result<Option<&'a [u8]>, &'static str> {
-    let (length, rest) = record.split_first().ok_or("a context without a function")?;
-    let split = rest.split_at_checked((*length).into());
-    let (of, octets) = split.ok_or("a context without a function")?;
-    Ok((of == kind.as_bytes()).then_some(octets))
 }
 
 /// Records of contexts of one function.

@@ -10,7 +10,8 @@ use weft_dataplane::worker::Worker;
 use weft_state::Store;
 
 use super::Restoration;
-use super::ahead::{Wanted, octets_of};
+use super::ahead::Wanted;
+use crate::agent::state::checkpoints::octets_of;
 use crate::agent::state::{checkpoints, names};
 use crate::bearer::session::SessionId;
 use crate::error::BuildError;

@@ -361,6 +361,21 @@ pub fn record(function: &str, kind: &str, whose: &Whose, octets: &[u8]) -> Chang
     Change::put(CONTEXTS, &names::key(function, whose), VERSION, &out)
 }
 
+/// What a function has exported, in a record of its context; none if it was another function, of
+/// another kind.
+///
+/// # Errors
+/// What is wrong with the record.
+pub(in crate::agent) fn octets_of<'a>(
+    record: &'a [u8],
+    kind: &str,
+) -> Result<Option<&'a [u8]>, &'static str> {
+    let (length, rest) = record.split_first().ok_or("a context without a function")?;
+    let split = rest.split_at_checked((*length).into());
+    let (of, octets) = split.ok_or("a context without a function")?;
+    Ok((of == kind.as_bytes()).then_some(octets))
+}
+
 /// A hash of what a function exports without the time; never 0.
 pub fn hash_of(octets: &[u8]) -> u32 {
     let before = octets.get(..TIME.start).unwrap_or(octets);

@@ -9,8 +9,7 @@ use std::thread::{self, JoinHandle};
 use weft_node_config::{Blueprint, Composition};
 use weft_state::{Found, FoundRecord, Reader, Snapshot, StateError};
 
-use crate::agent::restore::octets_of;
-use crate::agent::state::checkpoints::hash_of;
+use crate::agent::state::checkpoints::{VERSION, hash_of, octets_of};
 use crate::agent::state::{CONTEXTS, names};
 use crate::bearer::session::SessionFunctions;
 use crate::error::BuildError;
@@ -135,7 +134,7 @@ impl Portion {
             Ok(None) => return,
             Err(why) => return self.failures.push(why.to_owned()),
         };
-        if version > crate::agent::state::checkpoints::VERSION || version == 0 {
+        if version > VERSION || version == 0 {
             return self.failures.push(format!("version {version}, of a newer release"));
         }
         let begin = self.octets.len();
