@@ -235,6 +235,33 @@ pub enum Classification {
     Linear,
 }
 
+/// When a node that starts again reads the contexts of its users.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub enum Loading {
+    /// On demand where the machine has two cores more than workers, otherwise first.
+    #[default]
+    Auto,
+    /// Before the first packet.
+    First,
+    /// While packets pass: users whose packets wait have theirs next.
+    OnDemand,
+}
+
+impl Loading {
+    /// Whether packets pass meanwhile, with so many workers on a machine of so many cores.
+    #[must_use]
+    pub fn is_on_demand(self, workers: usize, cores: usize) -> bool {
+        match self {
+            // One core reads records, one finds out whose they are.
+            Loading::Auto => cores >= workers + 2,
+            Loading::First => false,
+            Loading::OnDemand => true,
+        }
+    }
+}
+
 /// Where a node keeps what commands have set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatePlan {
@@ -242,6 +269,8 @@ pub struct StatePlan {
     pub directory: PathBuf,
     /// When a command is answered.
     pub durability: Durability,
+    /// When contexts of users are read.
+    pub loading: Loading,
     /// Users and bearers whose contexts are looked at in a second.
     pub checkpoint_rate: u32,
 }

@@ -64,36 +64,14 @@ impl Node {
     }
 
     /// Builds a node that has again what its last life has kept in `store`, and keeps there what
-    /// changes from now on; `blueprint.state` says how.
+    /// changes from now on; `blueprint.state` says how. Where packets pass before all contexts of
+    /// functions are read, what its [handle](Self::handle) is asked is answered once all are there.
     ///
     /// # Errors
     /// As [`Node::build`], and where the store cannot be read or the configuration cannot have
     /// what was kept.
     pub fn restore(eal: &Eal, blueprint: Blueprint, store: Store) -> Result<Node, BuildError> {
-        Node::restore_with(eal, blueprint, store, (None, All::First))
-    }
-
-    /// The same, but packets pass before all contexts of functions are read: those of a user for
-    /// whom a packet waits are read next. What its [handle](Self::handle) is asked is answered once
-    /// all are there.
-    ///
-    /// # Errors
-    /// As [`Node::restore`].
-    pub fn resume(eal: &Eal, blueprint: Blueprint, store: Store) -> Result<Node, BuildError> {
-        Node::restore_with(eal, blueprint, store, (None, All::Later))
-    }
-
-    /// The same with a clock that shows what is stored in `time`, in nanoseconds.
-    ///
-    /// # Errors
-    /// As [`Node::restore`].
-    pub fn resume_timed(
-        eal: &Eal,
-        blueprint: Blueprint,
-        store: Store,
-        time: Arc<AtomicU64>,
-    ) -> Result<Node, BuildError> {
-        Node::restore_with(eal, blueprint, store, (Some(time), All::Later))
+        Node::restore_with(eal, blueprint, store, None)
     }
 
     /// The same with a clock that shows what is stored in `time`, in nanoseconds.
@@ -106,21 +84,21 @@ impl Node {
         store: Store,
         time: Arc<AtomicU64>,
     ) -> Result<Node, BuildError> {
-        Node::restore_with(eal, blueprint, store, (Some(time), All::First))
+        Node::restore_with(eal, blueprint, store, Some(time))
     }
 
     fn restore_with(
         eal: &Eal,
         mut blueprint: Blueprint,
         store: Store,
-        (time, all): (Option<Arc<AtomicU64>>, All),
+        time: Option<Arc<AtomicU64>>,
     ) -> Result<Node, BuildError> {
         let (keeping, configured) = (keeping(&blueprint), configured(&blueprint));
         restore_compositions(&mut blueprint, &store)?;
         let (records, described) = (store.snapshot()?, blueprint.clone());
-        let late = match all {
-            All::First => Vec::new(),
-            All::Later => late_functions(&described, &records)?,
+        let late = match loads_on_demand(&described) {
+            true => late_functions(&described, &records)?,
+            false => Vec::new(),
         };
         // Records are read while the node is assembled.
         thread::scope(|scope| {
@@ -255,13 +233,11 @@ impl Node {
     }
 }
 
-/// When contexts of functions are there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum All {
-    /// Before the first packet.
-    First,
-    /// As soon as they are read, those first whose packets wait.
-    Later,
+/// Whether packets pass while contexts of users are read.
+fn loads_on_demand(blueprint: &Blueprint) -> bool {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let loading = blueprint.state.as_ref().map(|state| state.loading);
+    loading.unwrap_or_default().is_on_demand(blueprint.workers.count, cores)
 }
 
 /// How a node of this configuration keeps what outlives it.

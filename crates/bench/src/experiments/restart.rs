@@ -17,6 +17,7 @@ use crate::experiment::Study;
 use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, FigureKind, Results};
 use crate::run::{Cell, Run, Values};
+use weft_node_config::Loading;
 use weft_rig::Failure;
 use weft_rig::baseline::kernel;
 
@@ -26,10 +27,10 @@ const FIRST: &str = "first packet";
 const ALL: &str = "first packets of all";
 const READY_ALL: &str = "ready, with contexts of all";
 const FIRST_ALL: &str = "first packets of all, with contexts of all";
-const FIRST_ONE_ALL: &str = "first packet, with contexts of all";
-const HALF_ALL: &str = "first packets of half, with contexts of all";
-const LOADED_ALL: &str = "all contexts are there";
-const SERVED_ALL: &str = "users served before all contexts are there";
+const FIRST_DEMAND: &str = "first packet, contexts on demand";
+const HALF_DEMAND: &str = "first packets of half, contexts on demand";
+const ALL_DEMAND: &str = "first packets of all, contexts on demand";
+const SERVED_DEMAND: &str = "users served before all contexts are there";
 const RATE: &str = "durable commands";
 const LATENCY: &str = "a durable batch, p99";
 const UPGRADE: &str = "an upgrade";
@@ -127,7 +128,7 @@ impl Study for Restarts {
                 true => Some(restart.commands(&Commands { length, batch, clients })?),
                 false => None,
             };
-            let outcome = restart.kill_and_start()?;
+            let outcome = restart.kill_and_start(Loading::First)?;
             let mut values = Values::of(outcome.ready.as_secs_f64())
                 .and(FIRST, Some(outcome.first.as_secs_f64() * 1e3))
                 .and(ALL, Some(outcome.all.as_secs_f64()));
@@ -157,10 +158,10 @@ impl Study for Restarts {
             ("all_first_packets_seconds_1m", all),
             ("restart_seconds_1m_contexts", at(READY_ALL, MILLION)),
             ("all_first_packets_seconds_1m_contexts", at(FIRST_ALL, MILLION)),
-            ("first_packet_ms_1m_contexts", at(FIRST_ONE_ALL, MILLION)),
-            ("half_first_packets_seconds_1m_contexts", at(HALF_ALL, MILLION)),
-            ("loaded_seconds_1m_contexts", at(LOADED_ALL, MILLION)),
-            ("first_packets_before_loaded", at(SERVED_ALL, MILLION)),
+            ("first_packet_ms_1m_on_demand", at(FIRST_DEMAND, MILLION)),
+            ("half_first_packets_seconds_1m_on_demand", at(HALF_DEMAND, MILLION)),
+            ("all_first_packets_seconds_1m_on_demand", at(ALL_DEMAND, MILLION)),
+            ("first_packets_before_loaded", at(SERVED_DEMAND, MILLION)),
             ("commands_per_s_durable", rate),
             ("command_latency_us_p99_durable", latency),
             ("upgrade_blackout_ms_1k", at(UPGRADE, 1000)),
@@ -179,12 +180,12 @@ impl Study for Restarts {
                 rate / 1e3
             );
         }
-        let drawn = [READY, ALL, READY_ALL, HALF_ALL, FIRST_ALL, LOADED_ALL];
+        let drawn = [READY, ALL, READY_ALL, FIRST_ALL, HALF_DEMAND, ALL_DEMAND];
         let drawing = figure("restart", "Until packets pass again", FigureKind::Lines, drawn)
             .caption(
                 "From the start of reading the store: until the node takes packets, and until \
                  one packet of every user has left it; the same where contexts of all users are in \
-                 the store, which are read while packets pass.",
+                 the store, which are read first, or on demand while packets pass.",
             )
             .axes(Axis::log("Bearers", ""), Axis::log("Time", "s"));
         results.figures = drawing.of(results).into_iter().collect();
@@ -196,23 +197,25 @@ impl Parameters {
     fn restart_with_contexts(&self, run: &mut Run<'_>) -> Result<(), Failure> {
         run.series(READY_ALL, X, "s", Some(Better::Lower));
         run.series(FIRST_ALL, X, "s", Some(Better::Lower));
-        run.series(FIRST_ONE_ALL, X, "ms", Some(Better::Lower));
-        run.series(HALF_ALL, X, "s", Some(Better::Lower));
-        run.series(LOADED_ALL, X, "s", Some(Better::Lower));
-        run.series(SERVED_ALL, X, "share", None);
+        run.series(FIRST_DEMAND, X, "ms", Some(Better::Lower));
+        run.series(HALF_DEMAND, X, "s", Some(Better::Lower));
+        run.series(ALL_DEMAND, X, "s", Some(Better::Lower));
+        run.series(SERVED_DEMAND, X, "share", None);
         let cells: Vec<_> =
             self.contexts.iter().map(|count| Cell::new(READY_ALL, *count, *count)).collect();
         run.rounds(self.repetitions, &cells, |rig, &bearers| {
-            let mut restart = Restart::new(rig, bearers)?;
-            restart.checkpoint_all()?;
-            let outcome = restart.kill_and_start()?;
-            let values = Values::of(outcome.ready.as_secs_f64());
-            let values = values
-                .and(FIRST_ALL, Some(outcome.all.as_secs_f64()))
-                .and(FIRST_ONE_ALL, Some(outcome.first.as_secs_f64() * 1e3))
-                .and(HALF_ALL, Some(outcome.half.as_secs_f64()))
-                .and(LOADED_ALL, Some(outcome.loaded.as_secs_f64()))
-                .and(SERVED_ALL, Some(outcome.before_loaded));
+            let start = |loading| {
+                let mut restart = Restart::new(rig, bearers)?;
+                restart.checkpoint_all()?;
+                restart.kill_and_start(loading)
+            };
+            let (first, demand) = (start(Loading::First)?, start(Loading::OnDemand)?);
+            let values = Values::of(first.ready.as_secs_f64())
+                .and(FIRST_ALL, Some(first.all.as_secs_f64()))
+                .and(FIRST_DEMAND, Some(demand.first.as_secs_f64() * 1e3))
+                .and(HALF_DEMAND, Some(demand.half.as_secs_f64()))
+                .and(ALL_DEMAND, Some(demand.all.as_secs_f64()))
+                .and(SERVED_DEMAND, Some(demand.before_loaded));
             Ok((values, 0.0))
         })
     }

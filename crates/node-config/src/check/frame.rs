@@ -101,7 +101,7 @@ pub(super) fn gtpu(file: &GtpuFile, source: &mut Source<'_>) -> Gtpu {
 }
 
 pub(super) fn state(file: &StateFile, source: &mut Source<'_>) -> StatePlan {
-    let StateFile { directory, durability, checkpoints } = file;
+    let StateFile { directory, durability, loading, checkpoints } = file;
     if directory.is_empty() {
         source.wrong("state.directory", "a folder is needed");
     }
@@ -109,6 +109,7 @@ pub(super) fn state(file: &StateFile, source: &mut Source<'_>) -> StatePlan {
     StatePlan {
         directory: directory.into(),
         durability: *durability,
+        loading: *loading,
         checkpoint_rate: checkpoints.rate,
     }
 }

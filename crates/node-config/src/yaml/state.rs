@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_state::Durability;
 
+use crate::blueprint::Loading;
+
 /// Where the node keeps what commands have set, so that it has it again when it starts.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -16,6 +18,9 @@ pub struct StateFile {
     /// disk is no more than 10 ms behind (`relaxed`).
     #[serde(default)]
     pub durability: Durability,
+    /// When contexts of users are read at the start: before the first packet, or `onDemand`.
+    #[serde(default)]
+    pub loading: Loading,
     /// How contexts of functions are kept that may go back in time: counters, meters.
     #[serde(default)]
     pub checkpoints: CheckpointsFile,

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use weft_functions::KINDS;
 use weft_node::bearer::{Action, BearerCommand, BearerId, BearerSettings, Detection, Settings};
 use weft_node::{Agent, Node};
-use weft_node_config::{self as config, Blueprint, UserKey};
+use weft_node_config::{self as config, Blueprint, Loading, UserKey};
 use weft_state::{Owner, Role, Store};
 
 use weft_rig::{Failure, FirstPackets, Rig};
@@ -57,9 +57,7 @@ pub struct Started {
     pub half: Duration,
     /// Until a packet of each user has left.
     pub all: Duration,
-    /// Until all that was kept is there: it may be read while packets pass.
-    pub loaded: Duration,
-    /// The share of users whose packet has left before that.
+    /// The share of users whose packet has left before all that was kept was there.
     pub before_loaded: f64,
 }
 
@@ -186,19 +184,20 @@ impl<'r> Restart<'r> {
     ///
     /// # Errors
     /// When it does not start, or a user's packet does not leave.
-    pub fn kill_and_start(mut self) -> Result<Started, Failure> {
+    pub fn kill_and_start(mut self, loading: Loading) -> Result<Started, Failure> {
         let left = tempfile::tempdir()?;
         wait_until_at_rest(&mut self.node)?;
         fs::copy(self.folder.path().join("state.redb"), left.path().join("state.redb"))?;
         let Restart { rig, bearers, folder, node, .. } = self;
         drop(node);
         drop(folder);
-        let ([access, core], blueprint) = blueprint(rig, bearers)?;
+        let ([access, core], mut blueprint) = blueprint(rig, bearers)?;
+        blueprint.state.iter_mut().for_each(|state| state.loading = loading);
         let users = (bearers, FRAME_BYTES);
         let name = format!("traffic{}", rig.serial());
         let packets = FirstPackets::of(rig.eal, &name, users, DESCRIPTORS)?;
         let begun = Instant::now();
-        let node = Node::resume(rig.eal, blueprint, store(&left)?)?.start(rig.eal)?;
+        let node = Node::restore(rig.eal, blueprint, store(&left)?)?.start(rig.eal)?;
         let (ready, handle) = (begun.elapsed(), node.handle());
         // It is answered once all is there.
         let asking = handle.clone();
@@ -217,7 +216,6 @@ impl<'r> Restart<'r> {
             first: passed.first - begun,
             half: passed.time_of(0.5) - begun,
             all: passed.all - begun,
-            loaded: loaded - begun,
             before_loaded: passed.share_by(loaded),
         })
     }

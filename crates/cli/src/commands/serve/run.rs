@@ -175,7 +175,7 @@ fn build(
     }
     let mut node = match (store, standing) {
         (Some(store), Some(standing)) => standing.own(store)?,
-        (Some(store), None) => Node::resume(eal, blueprint, store)?,
+        (Some(store), None) => Node::restore(eal, blueprint, store)?,
         (None, _) => Node::build(eal, blueprint)?,
     };
     if let Some(function) = node.wait_for_functions(PATIENCE) {

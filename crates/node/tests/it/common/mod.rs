@@ -19,7 +19,7 @@ use weft_function::{
     Scope, Setup, Tag, TagSlot, UserPlaneFunction, Verdict,
 };
 use weft_node::{BuildError, Node};
-use weft_node_config::{self as config, Blueprint};
+use weft_node_config::{self as config, Blueprint, Loading};
 use weft_state::{Change, Store};
 use weft_wire::{MacAddress, Protocol, ethernet, ipv4, udp};
 
@@ -264,7 +264,10 @@ impl Rig {
 
     /// The same, but contexts are read while packets pass.
     pub fn resumed(yaml: &str, store: Store) -> Result<Rig, BuildError> {
-        Rig::with(yaml, |blueprint, time| Node::resume_timed(eal(), blueprint, store, time))
+        Rig::with(yaml, |mut blueprint, time| {
+            blueprint.state.iter_mut().for_each(|state| state.loading = Loading::OnDemand);
+            Node::restore_timed(eal(), blueprint, store, time)
+        })
     }
 
     /// Goes on until all contexts are there.
