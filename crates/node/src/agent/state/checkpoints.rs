@@ -328,12 +328,9 @@ impl Checkpoints {
 
     /// A context of that hash was read from the store, and is as it is there.
     pub fn note_written(&mut self, function: &str, slot: u32, hash: u32) {
-        let Some(written) = self.written.get_mut(function) else { return };
-        let slot = slot as usize;
-        if written.len() <= slot {
-            written.resize(slot + 1, 0);
+        if let Some(written) = self.written.get_mut(function) {
+            *hash_at(written, slot) = hash;
         }
-        written[slot] = hash;
     }
 
     /// What was written last of a function's contexts.
@@ -344,12 +341,16 @@ impl Checkpoints {
 
 /// Whether a context is another than was written last, as is noted with that.
 pub fn is_new(written: &mut Vec<u32>, slot: u32, octets: &[u8]) -> bool {
+    let hash = hash_of(octets);
+    std::mem::replace(hash_at(written, slot), hash) != hash
+}
+
+fn hash_at(written: &mut Vec<u32>, slot: u32) -> &mut u32 {
     let slot = slot as usize;
     if written.len() <= slot {
         written.resize(slot + 1, 0);
     }
-    let hash = hash_of(octets);
-    std::mem::replace(&mut written[slot], hash) != hash
+    &mut written[slot]
 }
 
 /// The record of a context: the kind of its function, and what it exports.
