@@ -85,7 +85,7 @@ impl Worker {
                     None => self.counters.dropped(DropReason::PoolExhausted, 1),
                 }
             }
-            Command::Order(order) => self.obey_order(order),
+            Command::Order(order) => self.apply_order(order),
             Command::Drain(number) => self.drain(number),
             Command::Lift { function, remote_queue } => self.lift(function, remote_queue),
             Command::TakeOut(extract) => self.begin_take_out(extract),

@@ -157,7 +157,7 @@ impl Worker {
     }
 
     /// Applies what the agent asks for a user. What waited and may go, goes first.
-    pub(crate) fn obey_order(&mut self, order: Box<Order>) {
+    pub(crate) fn apply_order(&mut self, order: Box<Order>) {
         let slot = order.slot;
         order.gone.iter().for_each(|key| self.classifier.remove(key));
         order.keys.iter().for_each(|key| self.classifier.insert(key, slot));
