@@ -33,7 +33,7 @@ kind: Node
 metadata: {name: upf}
 gtpu: {errorIndication: notify}
 limits: {bearers: 8}
-state: {directory: state}
+state: {directory: state, loading: onDemand}
 ports:
   access:
     device: net_af_packet0,iface=$PORT_ACCESS
@@ -235,6 +235,8 @@ start_server b 7000 ../lib/restart_traffic.py serve "$ADDRESS_B4" 7000
 start_in a "$netns_work/drive.log" ../lib/restart_traffic.py drive "$ADDRESS_B4" 7000 "$UE"
 traffic=$started
 try "each life goes on with the usage of the one before" they_are_killed
+check "packets passed while contexts were read" \
+    says 'all contexts are there; packets have passed' cat "$netns_work/node.log"
 check "changes outlive it, too" says 'changed 1' "$WEFT" ctl bearer change 2 --action notify
 stop_node KILL
 try "it starts again" start_node

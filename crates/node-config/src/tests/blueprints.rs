@@ -12,6 +12,20 @@ use super::{NODE, edited, plan};
 use crate::{Forwarding, Limits, Memory, Polling, UserKey, Workers};
 
 #[test]
+fn contexts_are_read_on_demand_where_that_is_said_or_two_cores_are_free() {
+    let loading = |key: &str| {
+        let text = format!(
+            "{{apiVersion: weft/v1, kind: Node, metadata: {{name: n}}, state: {{directory: d{key}}}, \
+             ports: {{a: {{device: 'ring:a', direction: downlink}}}}, rules: from a -> a}}"
+        );
+        plan(&text).state.unwrap().loading
+    };
+    let of = |key, cores| loading(key).is_on_demand(2, cores);
+    assert_eq!((of("", 3), of("", 4), of(", loading: auto", 3)), (false, true, false));
+    assert_eq!((of(", loading: first", 64), of(", loading: onDemand", 1)), (false, true));
+}
+
+#[test]
 fn what_is_left_out_has_its_default() {
     let text = "{apiVersion: weft/v1, kind: Node, metadata: {name: least}, \
                 ports: {a: {device: 'ring:a', direction: downlink}}, rules: from a -> a}";
