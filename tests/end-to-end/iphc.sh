@@ -74,8 +74,7 @@ session() {
 }
 
 echoes() {
-    in_ns a ping -q -c 20 -i 0.02 -W 2 $RIGHT4 | grep -q ' 0% packet loss' &&
-        in_ns a ping -q -c 20 -i 0.02 -W 2 $RIGHT6 | grep -q ' 0% packet loss'
+    lossless a $RIGHT4 && lossless a $RIGHT6
 }
 
 # tcp OPTIONS...: a transfer by the kernel's TCP.

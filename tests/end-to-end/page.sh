@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 # shellcheck source-path=SCRIPTDIR source=../lib/report.sh
 . ../lib/report.sh
 # shellcheck source-path=SCRIPTDIR source=../lib/netns.sh
-. ../lib/netns.sh # wait_until, skip_script
+. ../lib/netns.sh # gain_privileges, wait_until, skip_script
 
 AXE=4.14.1
 root=$(cd ../.. && pwd)
@@ -36,21 +36,23 @@ axe() {
 
 # In a network of its own: where links of other tests come and go, Chromium fails requests that are
 # under way (ERR_NETWORK_CHANGED).
-if [ -z "${OWN_NETWORK:-}" ] && [ "$(id -u)" = 0 ] && unshare --net true 2>/dev/null; then
-    axe >/dev/null
+axe=$(axe) || axe=
+gain_privileges "$@"
+if [ -z "${OWN_NETWORK:-}" ]; then
     # shellcheck disable=SC2016 # expanded by the inner shell
     OWN_NETWORK=yes exec unshare --net bash -c 'ip link set lo up && exec bash "$@"' bash "./${0##*/}" "$@"
 fi
 
 work=$(mktemp -d)
 export WEFT WEFT_SOCKET=$work/node.sock WEFT_LOG=warn
-node= controller=
+node= controller= replay=
 
 # shellcheck disable=SC2329 # called by the trap
 clean_up() {
     [ -z "$node" ] || kill "$node" 2>/dev/null
     [ -z "$node" ] || wait "$node" 2>/dev/null
     [ -z "$controller" ] || kill "$controller" 2>/dev/null
+    [ -z "$replay" ] || kill "$replay" 2>/dev/null
     tmux -L "weft-$$" kill-server 2>/dev/null
     rm -rf "$work"
 }
@@ -59,8 +61,7 @@ trap clean_up EXIT
 # start_node PORT ARGUMENT...: at that port of the page, or one that the system chooses.
 start_node() {
     rm -f "$work/node.out" # of the one before, whose words are not this one's
-    # Its worker never waits: other tests go first.
-    nice -n 10 "$WEFT" run "$work/node.yaml" --http "127.0.0.1:$1" "${@:2}" --http-token-file "$work/token" \
+    "$WEFT" run page.yaml --http "127.0.0.1:$1" "${@:2}" --http-token-file "$work/token" \
         >"$work/node.out" 2>"$work/node.log" &
     node=$!
     wait_until 60 grep -qs 'is ready' "$work/node.out"
@@ -82,7 +83,11 @@ port() {
 }
 
 printf '0123456789abcdef%s\n' "$RANDOM" >"$work/token"
-sed "s|@CAPTURE@|$root/tests/golden/captures/ipv4-mix.pcap|" page.yaml >"$work/node.yaml"
+# The devices have no addresses: Chromium would take one that comes for another network.
+sysctl -qw net.ipv6.conf.default.disable_ipv6=1
+ip link add access type veth peer name users && ip link set access up && ip link set users up
+python3 ../lib/replay.py ../golden/captures/ipv4-mix.pcap users 2000 &
+replay=$!
 if ! start_node 0; then
     fail "node starts" "$(cat "$work/node.log")"
     close_report
@@ -135,7 +140,6 @@ browse() {
     })
 }
 
-axe=$(axe) || axe=
 browse node --url "$url" --token "$(cat "$work/token")" --axe "$axe"
 
 # --- the model ---------------------------------------------------------------------
@@ -192,7 +196,7 @@ stop_node
 wrong_calibration() {
     local said
     sed -i 's/receive: 20/receive: -20/' "$work/calibration.yaml"
-    said=$("$WEFT" run "$work/node.yaml" --calibration "$work/calibration.yaml" 2>&1)
+    said=$("$WEFT" run page.yaml --calibration "$work/calibration.yaml" 2>&1)
     [ $? -eq 2 ] && grep -q 'calibration.yaml:5:' <<<"$said" && return
     echo "$said"
     return 1
@@ -307,14 +311,13 @@ sed "s|@WORK@|$work|; s|@LISTEN@|$listen|" site.yaml >"$work/site.yaml"
 controller=$!
 wait_until 30 grep -qs 'is ready' "$work/site.out"
 site=$(sed -n 's/.*, page \(http[^ ]*\)$/\1/p' "$work/site.out")
-# A station whose port repeats a capture, so that it has packets to tell of.
 cat >"$work/station.yaml" <<NODE
 apiVersion: weft/v1
 kind: Node
 metadata: {name: station-b}
 ports:
   radio:
-    device: "net_pcap1,rx_pcap=$root/tests/golden/captures/ipv4-mix.pcap,infinite_rx=1"
+    device: net_af_packet1,iface=access
     direction: uplink
     mac: 02:00:00:00:00:01
     addresses: [10.0.0.254/24]
@@ -334,7 +337,7 @@ rules: |
   from core -> from-anchor
   from from-anchor -> radio
 NODE
-nice -n 10 "$WEFT" run "$work/station.yaml" --handover-controller "$listen" --handover-listen 127.0.0.1:0 \
+"$WEFT" run "$work/station.yaml" --handover-controller "$listen" --handover-listen 127.0.0.1:0 \
     --handover-token-file "$work/token" --handover-advertise 127.0.0.1:9475 --handover-capacity 2000000000 \
     >"$work/node.out" 2>"$work/node.log" &
 node=$!

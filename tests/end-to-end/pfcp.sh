@@ -114,7 +114,7 @@ idle_and_paged() {
     sleep 1
     activate "$OLD_TEID" "$old" || return 1
     wait "$ping" || { cat "$netns_work/ping" && return 1; }
-    grep -o 'icmp_seq=[0-9]*' "$netns_work/ping" | cut -d= -f2 | in_order "$sent"
+    replies "$netns_work/ping" | in_order "$sent"
 }
 
 # rates: what the user sends and gets at three times its rates is held to them. Where a busy
@@ -238,14 +238,14 @@ fetched() {
 # handover: to the other base station under traffic: no packet is lost, none overtakes, and the
 # old tunnel ends with an End Marker.
 handover() {
-    local ping sent=100
-    in_ns b ping -c "$sent" -i 0.02 -W 10 "$ue4" >"$netns_work/ping" &
+    local ping judged=100
+    in_ns b ping -c $((judged + 20)) -i 0.02 -W 10 "$ue4" >"$netns_work/ping" &
     ping=$!
     sleep 0.7
     accepted "$smf" '{"do": "modify", "session": "ue", "rules": {"updateFar": [
         {"id": 2, "forward": {"endMarker": true, "header": '"$(header "$NEW_TEID" "$new")"'}}]}}' || return 1
     wait "$ping" || { cat "$netns_work/ping" && return 1; }
-    grep -o 'icmp_seq=[0-9]*' "$netns_work/ping" | cut -d= -f2 | in_order "$sent" || return 1
+    replies "$netns_work/ping" | in_order "$judged" || return 1
     wait_until 10 grep -qx "end marker $OLD_TEID" "$netns_work/$smf-old.log" ||
         { cat "$netns_work/$smf-old.log" && return 1; }
     user_at a "$smf-new" "$ue4" "$ue6"

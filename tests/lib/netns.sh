@@ -48,6 +48,7 @@ gain_privileges() {
         exec sudo -n env "PATH=$PATH" "WEFT=${WEFT:-}" \
             "KILLS=${KILLS:-}" "ROUNDS=${ROUNDS:-}" "SECONDS_LONG=${SECONDS_LONG:-}" \
             "UPGRADES=${UPGRADES:-}" "RATE=${RATE:-}" "WEFT_OTHER=${WEFT_OTHER:-}" \
+            "ARTEFACTS=${ARTEFACTS:-}" \
             WEFT_PRIVILEGE=sudo bash "$script" "$@"
     elif unshare -Urnm true 2>/dev/null; then
         # shellcheck disable=SC2016 # expanded by the inner shell

@@ -217,11 +217,16 @@ says() {
     grep -q "$pattern" <<<"$output" || { echo "$output" && return 1; }
 }
 
-# lossless SIDE ARGUMENTS-OF-PING...; otherwise it shows what the node has dropped.
+# lossless SIDE ARGUMENTS-OF-PING...; otherwise it shows what nodes and devices have dropped. All
+# echo requests leave at once, since ping waits for the last reply no longer than for an interval,
+# or for twice the longest round trip.
 lossless() {
-    local side=$1
+    local side=$1 socket
     shift
-    says ' 0% packet loss' in_ns "$side" ping -q -c 20 -i 0.02 -W 5 "$@" && return
-    "$WEFT" show drops
+    says ' 0% packet loss' in_ns "$side" ping -c 20 -l 20 -W 5 "$@" && return
+    for socket in "$netns_work"/*.sock; do
+        echo "$(basename "$socket"):" && WEFT_SOCKET=$socket "$WEFT" show drops
+    done
+    in_ns "$side" grep -HEv '^0$' /sys/class/net/{eth0,station}/statistics/{rx,tx}_{dropped,errors} 2>/dev/null
     return 1
 }
