@@ -52,9 +52,8 @@ pub fn shift(pairs: &[Pair<'_>], typical: f64) -> Option<Shift> {
     }
     let places: Vec<PointRounds> =
         pairs.iter().map(|pair| PointRounds::of(pair, [before, after], typical)).collect();
-    let own: Vec<usize> = (0..before).collect();
-    let others: Vec<usize> = (before..before + after).collect();
-    let change = change(&places, &own, &others, typical);
+    let seen = Deal::parting(before, after, 0..before);
+    let change = change(&places, &seen, typical);
     let (p, least_p) = permute(&places, [before, after], typical, change);
     let interval = (before.min(after) >= LEAST_ROUNDS)
         .then(|| bootstrap(&places, [before, after], typical))
@@ -62,29 +61,64 @@ pub fn shift(pairs: &[Pair<'_>], typical: f64) -> Option<Shift> {
     Some(Shift { change, interval, p, least_p })
 }
 
-/// One place: its rounds before, then after, and what a change is a share of.
+/// One place: its rounds before, then after, by their values, and what a change is a share of.
 struct PointRounds {
-    rounds: Vec<f64>,
+    /// Value and number of each round, in ascending order of values.
+    ascending: Vec<(f64, usize)>,
     scale: f64,
 }
 
 impl PointRounds {
     fn of(pair: &Pair<'_>, [before, after]: [usize; 2], typical: f64) -> PointRounds {
-        let rounds: Vec<f64> =
-            pair.before[..before].iter().chain(&pair.after[..after]).copied().collect();
+        let rounds = pair.before[..before].iter().chain(&pair.after[..after]).copied();
+        let mut ascending: Vec<(f64, usize)> = rounds.zip(0..).collect();
+        ascending.sort_by(|one, other| one.0.total_cmp(&other.0));
         let scale = statistics::percentile(pair.before, typical).map_or(0.0, f64::abs);
-        PointRounds { rounds, scale }
+        PointRounds { ascending, scale }
+    }
+
+    /// The percentile of some rounds, of which each is there so many times, as
+    /// [`statistics::percentile`] has it.
+    fn percentile(&self, times: &[usize], percent: f64) -> f64 {
+        let place = percent / 100.0 * (times.iter().sum::<usize>() - 1) as f64;
+        let (mut passed, mut below) = (0, None);
+        for &(value, round) in &self.ascending {
+            passed += times[round];
+            if below.is_none() && passed > place.floor() as usize {
+                below = Some(value);
+            }
+            if let Some(below) = below
+                && passed > place.ceil() as usize
+            {
+                return below + (value - below) * place.fract();
+            }
+        }
+        f64::NAN
     }
 }
 
-/// The middle one of the changes of all places from some rounds to others.
-fn change(places: &[PointRounds], from: &[usize], to: &[usize], typical: f64) -> f64 {
-    let of = |place: &PointRounds, which: &[usize]| {
-        let chosen: Vec<f64> = which.iter().map(|&round| place.rounds[round]).collect();
-        statistics::percentile(&chosen, typical).unwrap_or(f64::NAN)
-    };
+/// How many times each round is on either side.
+struct Deal {
+    from: Vec<usize>,
+    to: Vec<usize>,
+}
+
+impl Deal {
+    /// All rounds once, of which these are on the first side.
+    fn parting(before: usize, after: usize, own: impl IntoIterator<Item = usize>) -> Deal {
+        let mut deal = Deal { from: vec![0; before + after], to: vec![1; before + after] };
+        for round in own {
+            (deal.from[round], deal.to[round]) = (1, 0);
+        }
+        deal
+    }
+}
+
+/// The middle one of the changes of all places from one side to the other.
+fn change(places: &[PointRounds], deal: &Deal, typical: f64) -> f64 {
     let of_place = |place: &PointRounds| {
-        let difference = of(place, to) - of(place, from);
+        let difference =
+            place.percentile(&deal.to, typical) - place.percentile(&deal.from, typical);
         // Where nothing was, a share of it means nothing: all or none.
         if place.scale > 0.0 {
             difference / place.scale
@@ -107,14 +141,12 @@ fn permute(
 ) -> (f64, f64) {
     let all = before + after;
     let ways = ways(all, before);
-    let (mut deals, mut as_far, mut is_own) = (0_usize, 0_usize, vec![false; all]);
+    let (mut deals, mut as_far) = (0_usize, 0_usize);
     let mut look = |own: &[usize]| {
-        is_own.fill(false);
-        own.iter().for_each(|round| is_own[*round] = true);
-        let others: Vec<usize> = (0..all).filter(|round| !is_own[*round]).collect();
+        let deal = Deal::parting(before, after, own.iter().copied());
         deals += 1;
         // Rounding must not decide whether the deal that was seen counts.
-        let is_as_far = change(places, own, &others, typical).abs() >= seen.abs() * (1.0 - 1e-9);
+        let is_as_far = change(places, &deal, typical).abs() >= seen.abs() * (1.0 - 1e-9);
         as_far += usize::from(is_as_far);
     };
     if ways <= DEALS as f64 {
@@ -166,9 +198,10 @@ fn bootstrap(
 ) -> Option<[f64; 2]> {
     let mut random = Rng::with_seed(1);
     let mut draw = || {
-        let from: Vec<usize> = (0..before).map(|_| random.usize(..before)).collect();
-        let to: Vec<usize> = (0..after).map(|_| before + random.usize(..after)).collect();
-        change(places, &from, &to, typical)
+        let mut deal = Deal { from: vec![0; before + after], to: vec![0; before + after] };
+        (0..before).for_each(|_| deal.from[random.usize(..before)] += 1);
+        (0..after).for_each(|_| deal.to[before + random.usize(..after)] += 1);
+        change(places, &deal, typical)
     };
     let changes: Vec<f64> = (0..DRAWS).map(|_| draw()).collect();
     let at = |percent| statistics::percentile(&changes, percent);
