@@ -233,10 +233,25 @@ full_disk() {
 # A build that takes five times the time on purpose is a regression, on any machine: what else runs
 # there can double it by itself.
 slowed_down() {
-    sed 's/repetitions: 3/repetitions: 10/' "$work/tiny.yaml" >"$work/more.yaml"
-    bench function-overhead --file "$work/more.yaml" --out "$work/plain" &&
-        bench function-overhead --file "$work/more.yaml" --out "$work/slow" --slow-down 400 ||
-        return 1
+    cat >"$work/more.yaml" <<'YAML'
+apiVersion: weft/v1
+kind: Experiment
+metadata: {name: chain-length}
+quick: &tiny
+  repetitions: 10
+  seconds: 0.02
+  frameBytes: 64
+  lengths: [1]
+  function: {function: counter}
+  compositions: [call]
+  classical: []
+  oversubscribed: []
+  mix: [{function: counter, config: {}}]
+full: *tiny
+papers: *tiny
+YAML
+    bench chain-length --file "$work/more.yaml" --out "$work/plain" &&
+        bench chain-length --file "$work/more.yaml" --out "$work/slow" --slow-down 400 || return 1
     "$WEFT" compare "$work/plain" "$work/slow" >"$work/out" 2>&1
     [ $? -eq 1 ] && grep -q regression "$work/out"
 }

@@ -9,6 +9,8 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 # shellcheck source-path=SCRIPTDIR source=../lib/report.sh
 . ../lib/report.sh
+# shellcheck source-path=SCRIPTDIR source=../lib/netns.sh
+. ../lib/netns.sh
 # shellcheck source-path=SCRIPTDIR source=../lib/isolated_node.sh
 . ../lib/isolated_node.sh
 
@@ -70,7 +72,7 @@ marked() {
 
 # What waits for the function from the start on is handled as it comes.
 bytes_are_changed() {
-    write_node "start: elsewhere, socket: $ring, onFailure: hold, hold: 64" pass infinite_rx=0 \
+    write_node "start: elsewhere, socket: $ring, onFailure: hold, hold: 64" pass "net_pcap0,rx_pcap=$work/load.pcap" \
         "net_pcap1,tx_pcap=$work/left.pcap,rx_pcap=$work/nothing.pcap"
     head -c 24 "$work/load.pcap" >"$work/nothing.pcap"
     start_node || return 1
@@ -94,7 +96,7 @@ attacks() {
     kill -0 "$node"
 }
 
-write_capture
+start_traffic
 # On a machine that is busy frames are late, and strangers once they are given up.
 write_node "start: elsewhere, tags: none, socket: $ring, heartbeat: 2000" pass
 if try "a node waits for a function that knows only plain frames" start_node; then

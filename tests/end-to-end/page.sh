@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 # shellcheck source-path=SCRIPTDIR source=../lib/report.sh
 . ../lib/report.sh
 # shellcheck source-path=SCRIPTDIR source=../lib/netns.sh
-. ../lib/netns.sh # gain_privileges, wait_until, skip_script
+. ../lib/netns.sh # own_network, replay, wait_until, skip_script
 
 AXE=4.14.1
 root=$(cd ../.. && pwd)
@@ -35,24 +35,20 @@ axe() {
 }
 
 # In a network of its own: where links of other tests come and go, Chromium fails requests that are
-# under way (ERR_NETWORK_CHANGED).
+# under way (ERR_NETWORK_CHANGED), and where a device gets an address.
 axe=$(axe) || axe=
-gain_privileges "$@"
-if [ -z "${OWN_NETWORK:-}" ]; then
-    # shellcheck disable=SC2016 # expanded by the inner shell
-    OWN_NETWORK=yes exec unshare --net bash -c 'ip link set lo up && exec bash "$@"' bash "./${0##*/}" "$@"
-fi
+own_network "$@"
 
 work=$(mktemp -d)
 export WEFT WEFT_SOCKET=$work/node.sock WEFT_LOG=warn
-node= controller= replay=
+node= controller= replaying=
 
 # shellcheck disable=SC2329 # called by the trap
 clean_up() {
     [ -z "$node" ] || kill "$node" 2>/dev/null
     [ -z "$node" ] || wait "$node" 2>/dev/null
     [ -z "$controller" ] || kill "$controller" 2>/dev/null
-    [ -z "$replay" ] || kill "$replay" 2>/dev/null
+    [ -z "$replaying" ] || kill "$replaying" 2>/dev/null
     tmux -L "weft-$$" kill-server 2>/dev/null
     rm -rf "$work"
 }
@@ -83,11 +79,7 @@ port() {
 }
 
 printf '0123456789abcdef%s\n' "$RANDOM" >"$work/token"
-# The devices have no addresses: Chromium would take one that comes for another network.
-sysctl -qw net.ipv6.conf.default.disable_ipv6=1
-ip link add access type veth peer name users && ip link set access up && ip link set users up
-python3 ../lib/replay.py ../golden/captures/ipv4-mix.pcap users 2000 &
-replay=$!
+replay ../golden/captures/ipv4-mix.pcap access 2000
 if ! start_node 0; then
     fail "node starts" "$(cat "$work/node.log")"
     close_report

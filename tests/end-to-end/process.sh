@@ -10,6 +10,8 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 # shellcheck source-path=SCRIPTDIR source=../lib/report.sh
 . ../lib/report.sh
+# shellcheck source-path=SCRIPTDIR source=../lib/netns.sh
+. ../lib/netns.sh
 # shellcheck source-path=SCRIPTDIR source=../lib/isolated_node.sh
 . ../lib/isolated_node.sh
 
@@ -203,7 +205,7 @@ refuses() {
 }
 
 check "the same bytes and counters as when functions are called" same_bytes
-write_capture
+start_traffic
 # Fault 53: its function dies or hangs at random instants, under load.
 under_failure KILL "onFailure: drop"
 under_failure STOP "onFailure: bypass"

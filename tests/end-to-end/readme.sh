@@ -19,7 +19,7 @@ export XDG_RUNTIME_DIR=$work
 # Far beyond what a line takes on a slow machine.
 readonly SECONDS_AT_MOST=300
 # The bench is interrupted then, as Ctrl-C does: it measures for minutes.
-readonly SECONDS_OF_BENCH=20
+readonly SECONDS_OF_BENCH=8
 
 # A folder like that of a clone in which everything is built: what lines write stays in it.
 # `make` finds nothing to do but what `make demo` runs last, and `sudo` has no rights to add.

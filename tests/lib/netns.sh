@@ -63,6 +63,26 @@ can_make_namespaces() {
     [ "$(id -u)" = 0 ] && ip netns add "weft-$$-probe" 2>/dev/null && ip netns del "weft-$$-probe"
 }
 
+# own_network ARGUMENTS-OF-THE-SCRIPT...: gains privileges, and runs the script again in a network
+# of its own, whose devices have no addresses but those that it gives them.
+own_network() {
+    gain_privileges "$@"
+    [ -z "${OWN_NETWORK:-}" ] || return 0
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    OWN_NETWORK=yes exec unshare --net bash -c '
+        ip link set lo up && sysctl -qw net.ipv6.conf.default.disable_ipv6=1 && exec bash "$@"
+    ' bash "./${0##*/}" "$@"
+}
+
+# replay CAPTURE DEVICE RATE: makes the device, to which the packets of a capture come again and
+# again, so many a second; sets `replaying` to the id of what sends them.
+replay() {
+    ip link add "$2" type veth peer name "$2-peer" && ip link set "$2" up && ip link set "$2-peer" up || return 1
+    python3 "$netns_lib/replay.py" "$1" "$2-peer" "$3" &
+    # shellcheck disable=SC2034 # for the caller
+    replaying=$!
+}
+
 # skip_script WHY
 skip_script() {
     skip "$(basename "$0")" "$1"
