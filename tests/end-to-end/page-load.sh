@@ -15,7 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 . ../lib/node.sh
 
 PORT=7777 RATE=500 # of the users, packets a second in each family and direction
-LONG=${LONG:-12}   # seconds
+LONG=${LONG:-6}   # seconds
 CLIENTS=16
 REQUESTS_PER_S=${REQUESTS_PER_S:-0}
 export WEFT_HTTP=127.0.0.1:8099

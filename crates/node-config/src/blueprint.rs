@@ -156,9 +156,32 @@ pub struct Workers {
     pub polling: Polling,
     /// Longest sleep of a worker that polls adaptively, in microseconds.
     pub max_sleep_us: u32,
+    /// What is not as the file says.
+    pub overrules: Overrules,
+}
+
+/// What flags and environment say of workers, which comes before the file, also before another
+/// file that a running node is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrules {
+    /// The processor core of each.
+    pub cores: Option<Vec<usize>>,
+    /// What a worker does while there is nothing to do.
+    pub polling: Option<Polling>,
+    /// Longest sleep of a worker that polls adaptively, in microseconds.
+    pub max_sleep_us: Option<u32>,
 }
 
 impl Workers {
+    /// Has these before what the file says.
+    pub fn overrule(&mut self, overrules: &Overrules) {
+        let Overrules { cores, polling, max_sleep_us } = overrules.clone();
+        self.cores = cores.or(self.cores.take());
+        self.polling = polling.unwrap_or(self.polling);
+        self.max_sleep_us = max_sleep_us.unwrap_or(self.max_sleep_us);
+        self.overrules = overrules.clone();
+    }
+
     /// Longest sleep of a thread that has nothing to do; none when it never sleeps.
     pub fn pause(&self) -> Option<Duration> {
         match self.polling {

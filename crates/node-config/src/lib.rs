@@ -29,7 +29,7 @@ use weft_yaml::{locate, mistake, shape, values, wording};
 pub use blueprint::{
     BearerPlan, Blueprint, Classification, Composition, Echo, Forwarding, FunctionPlan, GroupPlan,
     Gtpu, HandoverPlan, HandoverRole, Hop, HopTo, IpfixPlan, IpfixTransport, Limits, Loading,
-    LocalLimits, Memory, MovingUsers, OnErrorIndication, PathPlan, Peer, PeerAddress,
+    LocalLimits, Memory, MovingUsers, OnErrorIndication, Overrules, PathPlan, Peer, PeerAddress,
     PfcpChainPlan, PfcpInterfacePlan, PfcpNodeId, PfcpPlan, PfcpSide, Polling, PortPlan,
     ProcessPlan, RemotePlan, StagePlan, StandbyPlan, StatePlan, UserKey, UserPlan, VfPlan, Workers,
 };

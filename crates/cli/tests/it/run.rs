@@ -132,8 +132,12 @@ fn flags_come_before_the_environment_and_the_environment_before_the_file() {
     let output = command.env("WEFT_CORES", "0,0").output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("1 worker, --cores names 2 cores"), "{said}");
-    let mut command = place.weft(&["run", "node.yaml", "--cores", "0"]);
-    command.env("WEFT_CORES", "0,0").env("WEFT_POLLING", "adaptive");
+    let mut command = place.weft(&["run", "node.yaml", "--max-sleep", "0"]);
+    let output = command.env("WEFT_MAX_SLEEP", "500").output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("0 is not in 1..=1000000"), "{said}");
+    let mut command = place.weft(&["run", "node.yaml", "--cores", "0", "--max-sleep", "500"]);
+    command.env("WEFT_CORES", "0,0").env("WEFT_POLLING", "adaptive").env("WEFT_MAX_SLEEP", "0");
     Running::start(command).stop().succeeded();
 }
 

@@ -10,7 +10,8 @@ fn busy(place: &TestFolder) -> (String, Running) {
     write_pcap(&place.path("in.pcap"), &frames);
     let text = busy_node("busy", &place.path("in.pcap"));
     place.write("node.yaml", &text);
-    let running = place.start(&["node.yaml"]);
+    // What flags say holds for each configuration that the node is given.
+    let running = place.start(&["node.yaml", "--max-sleep", "200"]);
     (text, running)
 }
 

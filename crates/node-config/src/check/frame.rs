@@ -7,7 +7,7 @@ use weft_dataplane::transmit::to_agent::LocalLimits;
 
 use super::nics::Nics;
 use super::within;
-use crate::blueprint::{Echo, Gtpu, Limits, Memory, PortPlan, StatePlan, Workers};
+use crate::blueprint::{Echo, Gtpu, Limits, Memory, Overrules, PortPlan, StatePlan, Workers};
 use crate::locate::Source;
 use crate::yaml::{
     GtpuFile, LimitsFile, LocalFile, MemoryFile, NodeFile, RateFile, StateFile, WatchdogFile,
@@ -46,6 +46,7 @@ pub(super) fn workers(file: &WorkersFile, source: &mut Source<'_>) -> Workers {
         cores: file.cores.as_ref().map(|cores| cores.iter().map(|core| *core as usize).collect()),
         polling: file.polling,
         max_sleep_us: file.max_sleep,
+        overrules: Overrules::default(),
     }
 }
 

@@ -9,7 +9,7 @@ use weft_function::{Direction, TagSlot, TagValues};
 use weft_rules::NO_CHAIN;
 
 use super::{NODE, edited, plan};
-use crate::{Forwarding, Limits, Memory, Polling, UserKey, Workers};
+use crate::{Forwarding, Limits, Memory, Overrules, Polling, UserKey, Workers};
 
 #[test]
 fn contexts_are_read_on_demand_where_that_is_said_or_two_cores_are_free() {
@@ -30,7 +30,8 @@ fn what_is_left_out_has_its_default() {
     let text = "{apiVersion: weft/v1, kind: Node, metadata: {name: least}, \
                 ports: {a: {device: 'ring:a', direction: downlink}}, rules: from a -> a}";
     let blueprint = plan(text);
-    let workers = Workers { count: 1, cores: None, polling: Polling::Adaptive, max_sleep_us: 100 };
+    let (polling, overrules) = (Polling::Adaptive, Overrules::default());
+    let workers = Workers { count: 1, cores: None, polling, max_sleep_us: 100, overrules };
     assert_eq!(blueprint.workers, workers);
     let memory = Memory { packets: 16_383, megabytes: None, huge_pages: true };
     assert_eq!(blueprint.memory, memory);

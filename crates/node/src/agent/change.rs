@@ -65,13 +65,14 @@ impl Reconfiguration<'_> {
     }
 
     /// The same where a command says how functions are run.
-    fn apply_composed(&mut self, new: Blueprint) -> Result<Changed, Refused> {
+    fn apply_composed(&mut self, mut new: Blueprint) -> Result<Changed, Refused> {
         if self.persistence.is_upgrading()
             || self.workers.is_changing()
             || self.migration.has_function()
         {
             return Err(Refused::Busy);
         }
+        new.workers.overrule(&self.configuration.blueprint.workers.overrules);
         self.check_fixed(&new)?;
         if let Some(moves) = moves_between(&self.configuration.blueprint, &new) {
             return Err(Refused::Composed(moves.to_owned()));

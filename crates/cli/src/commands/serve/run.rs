@@ -22,7 +22,7 @@ use weft_functions::KINDS;
 use weft_management_api::{Listening, Options, socket_path};
 use weft_model::Calibration;
 use weft_node::{Node, StandingNode};
-use weft_node_config::{Blueprint, Polling};
+use weft_node_config::{Blueprint, Overrules, Polling};
 use weft_state::Store;
 
 use self::handover::Part;
@@ -54,6 +54,10 @@ pub struct Arguments {
     /// What workers do while there is nothing to do
     #[arg(long, value_name = "HOW", env = "WEFT_POLLING")]
     polling: Option<HowToPoll>,
+    /// Longest sleep of a worker that polls adaptively, in microseconds
+    #[arg(long, value_name = "MICROSECONDS", env = "WEFT_MAX_SLEEP",
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    max_sleep: Option<u32>,
     /// Where IPsec keys are remembered that were used, so that they are refused after a
     /// restart; `none` remembers nothing. Without it NODE.used-keys in $STATE_DIRECTORY, or
     /// beside the socket
@@ -255,18 +259,17 @@ impl Arguments {
 
     /// Flags and environment before the file.
     fn overrule(&self, blueprint: &mut Blueprint) -> Result<(), Failure> {
-        match self.polling {
-            Some(HowToPoll::Busy) => blueprint.workers.polling = Polling::Busy,
-            Some(HowToPoll::Adaptive) => blueprint.workers.polling = Polling::Adaptive,
-            None => {}
-        }
-        let Some(Cores(cores)) = &self.cores else { return Ok(()) };
-        if cores.len() != blueprint.workers.count {
+        let polling = self.polling.map(|how| match how {
+            HowToPoll::Busy => Polling::Busy,
+            HowToPoll::Adaptive => Polling::Adaptive,
+        });
+        let cores = self.cores.as_ref().map(|Cores(cores)| cores.clone());
+        if let Some(cores) = cores.as_ref().filter(|cores| cores.len() != blueprint.workers.count) {
             let workers = counted(blueprint.workers.count as u64, "worker");
             let cores = counted(cores.len() as u64, "core");
             return Err(Failure::input(format!("the node has {workers}, --cores names {cores}")));
         }
-        blueprint.workers.cores = Some(cores.clone());
+        blueprint.workers.overrule(&Overrules { cores, polling, max_sleep_us: self.max_sleep });
         Ok(())
     }
 }
