@@ -81,6 +81,8 @@ pub struct Ends {
     up: Frames,
     users: u32,
     pace: Option<Pace>,
+    /// How many packets the host may be late with, by the clock; further ones are due later.
+    pub most_late: u64,
     /// Packets that no buffer was there for.
     pub unsent: u64,
     pub journal: Journal,
@@ -108,6 +110,7 @@ impl Ends {
             up,
             users,
             pace: None,
+            most_late: u64::MAX,
             unsent: 0,
             journal: Journal::new(users, 0),
         })
@@ -145,7 +148,12 @@ impl Ends {
     fn send(&mut self) {
         let Some(pace) = &mut self.pace else { return };
         let now = tsc::now();
-        let due = ((now - pace.start) as f64 / pace.gap) as u64;
+        let mut due = ((now - pace.start) as f64 / pace.gap) as u64;
+        let beyond = due.saturating_sub(pace.sent).saturating_sub(self.most_late);
+        if beyond > 0 {
+            pace.start += (beyond as f64 * pace.gap) as u64;
+            due -= beyond;
+        }
         let count = due.saturating_sub(pace.sent).min(BURST as u64);
         if count == 0 {
             return;
