@@ -31,8 +31,9 @@ use weft_dpdk::Packet;
 use weft_function::{PacketMetadata, Scope};
 pub use weft_mobility_protocol::User;
 use weft_mobility_protocol::{
-    Anchor, AnchorPosture, Counter, Direction, EndMarker, Envelope, Epoch, Incarnation, Leg,
-    Message, NodeId, Output, Posture, Reason, Station, Step, TimerKey, Timers, Treatment, Ways,
+    Anchor, AnchorPosture, Contexts, Counter, Direction, EndMarker, Envelope, Epoch, Incarnation,
+    Kept, Leg, Message, NodeId, Output, Posture, Reason, Station, Step, TimerKey, Timers,
+    Treatment, Ways,
 };
 use weft_node_config::{HandoverPlan, HandoverRole, UserKey};
 use weft_wire::{EtherType, Protocol, ethernet};
@@ -41,7 +42,7 @@ pub(crate) use self::dynamic_users::Standing;
 use self::dynamic_users::Unknown;
 pub(crate) use self::host::Host;
 pub(crate) use self::machine::Told;
-use self::machine::{Machine, Outputs};
+use self::machine::{Machine, Outputs, user_of};
 use self::radio::Drains;
 pub use self::radio::{Radio, RadioError};
 use self::teids::Teids;
@@ -219,6 +220,12 @@ impl Mobility {
         }
     }
 
+    /// A station goes on with contexts of users that its last life owned.
+    pub fn remember(&mut self, owned: Vec<(User, Kept)>) {
+        let Machine::Station(station) = &mut self.machine else { return };
+        owned.into_iter().for_each(|(user, kept)| station.remember(user, kept));
+    }
+
     /// Notes what workers have finished, for the next round.
     pub fn note(&mut self, done: Done) {
         self.done.push(done);
@@ -384,6 +391,7 @@ impl Mobility {
             Output::SetTimer(key, after) => self.set_timer(host, key, after),
             Output::CancelTimer(key) => self.timers.cancel(key),
             Output::Count(counter) => self.count(counter),
+            Output::Keep(user, kept) => host.keep_owned(user, kept),
             Output::Changed(user, change) => {
                 tracing::debug!(%user, from = change.from, to = change.to, event = change.event);
             }
@@ -427,27 +435,35 @@ impl Mobility {
         host.begin_export(Asked::Handover(user, epoch), member, Some(self.plan.tunnel));
     }
 
-    fn import(&mut self, host: &mut dyn Host, user: User, epoch: Epoch, contexts: Option<Vec<u8>>) {
+    fn import(&mut self, host: &mut dyn Host, user: User, epoch: Epoch, contexts: Contexts) {
         let steered: Vec<_> = self.steered(host.blueprint(), user).into_iter().collect();
         let member = self.member(host, user);
         let Some(mobile) = self.mobiles.get_mut(&user) else { return };
         mobile.pending += 1;
         let (asked, without) = (Asked::Handover(user, epoch), Some(self.plan.tunnel));
+        if contexts != Contexts::Kept
+            && let Some(member) = &member
+        {
+            host.begin_contexts_anew(member);
+        }
         match (contexts, member) {
-            (Some(octets), _) => match host.begin_import(asked, &octets, without, &steered) {
-                Ok(()) => {
-                    mobile.had = true;
-                    self.wait_for_keys(host, user);
+            (Contexts::Exported(octets), _) => {
+                match host.begin_import(asked, &octets, without, &steered) {
+                    Ok(()) => {
+                        mobile.had = true;
+                        self.wait_for_keys(host, user);
+                    }
+                    Err(error) => self.done.push(Done::Imported(user, epoch, Err(error))),
                 }
-                Err(error) => self.done.push(Done::Imported(user, epoch, Err(error))),
-            },
-            (None, Some(member)) => {
+            }
+            (Contexts::Kept, Some(member)) => host.begin_kept(asked, member),
+            (Contexts::New, Some(member)) => {
                 if self.is_dynamic(user) && member.default.is_none() {
                     tracing::warn!(%user, "{BARE}");
                 }
                 host.begin_fresh(asked, member, without);
             }
-            (None, None) => {
+            (Contexts::Kept | Contexts::New, None) => {
                 let unknown = TransferError::NoUser(user.to_string());
                 self.done.push(Done::Imported(user, epoch, Err(unknown)));
             }
@@ -463,23 +479,5 @@ impl Mobility {
             Ok(()) => mobile.pending += 1,
             Err(error) => tracing::error!(%user, %error, "the user is not resumed"),
         }
-    }
-}
-
-/// The user whose turn an output waits for.
-fn user_of(output: &Output) -> Option<User> {
-    match output {
-        Output::Send(Envelope { message: Message::Handover { user, .. }, .. })
-        | Output::Steer(user, _)
-        | Output::SteerAnchor(user, _)
-        | Output::Export { user, .. }
-        | Output::Import { user, .. }
-        | Output::Resume { user, .. }
-        | Output::Drain { user, .. }
-        | Output::Discard(user)
-        | Output::SendEndMarker { user, .. }
-        | Output::Changed(user, _) => Some(*user),
-        Output::SetTimer(key, _) | Output::CancelTimer(key) => key.user,
-        _ => None,
     }
 }

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::identity::{Epoch, Incarnation, Leg, NodeId, User};
 use crate::message::{Envelope, Message, Step};
 use crate::output::{Counter, Output, TimerKey, TimerKind};
+use crate::record::FAR;
 pub use crate::record::{Intent, Notice, Record, Refusal};
 use crate::settings::Settings;
 
@@ -177,9 +178,8 @@ impl Controller {
             nodes.insert(record.anchor);
             nodes.extend(record.owner.map(|leg| leg.node));
             let mut managed = Managed::new(record, Stage::Settled);
-            // Moves that were given up since are not known any more: half way round is far
-            // from them.
-            managed.last.1 = 1 << (Epoch::TAG_BITS - 1);
+            // Moves that were given up since are not known any more.
+            managed.last.1 = FAR;
             if record.intent != Intent::Settled {
                 controller.active.insert(managed.epoch());
             }

@@ -42,8 +42,10 @@ pub use controller::Controller;
 pub use identity::{Direction, Epoch, Incarnation, Leg, NodeId, User};
 pub use message::{Envelope, MAX_CONTEXTS, Message, ParseError, Reason, RouteStage, Step, VERSION};
 pub use output::{
-    AnchorPosture, Counter, EndMarker, Output, Posture, TimerKey, TimerKind, Treatment, Ways,
+    AnchorPosture, Contexts, Counter, EndMarker, Output, Posture, TimerKey, TimerKind, Treatment,
+    Ways,
 };
+pub use record::Kept;
 pub use settings::{Arrival, Settings};
 pub use station::Station;
 pub use timers::Timers;

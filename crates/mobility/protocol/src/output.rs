@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::identity::{Direction, Epoch, Leg, NodeId, User};
 use crate::message::Envelope;
-use crate::record::{Notice, Record};
+use crate::record::{Kept, Notice, Record};
 use crate::transition::Transition;
 
 /// Something to be done. Outputs are carried out in the order they come.
@@ -30,15 +30,19 @@ pub enum Output {
         /// To be given back with the bytes.
         epoch: Epoch,
     },
-    /// Make contexts of the bytes, or new ones, and say whether it went well.
+    /// Make these contexts, and say whether it went well.
     Import {
         /// Whose.
         user: User,
         /// To be given back.
         epoch: Epoch,
-        /// What the source exported; `None` for new contexts.
-        contexts: Option<Vec<u8>>,
+        /// Which.
+        contexts: Contexts,
     },
+    /// Keep by what the station owns the user, for its next life
+    /// ([`Station::remember`](crate::Station::remember)), or that it does not. Nothing waits for
+    /// that, but what is kept stays in order, contexts among it.
+    Keep(User, Option<Kept>),
     /// Contexts that stayed at export are used again.
     Resume {
         /// Whose.
@@ -84,6 +88,17 @@ pub enum Output {
     Tell(Notice),
     /// A state has changed, for logs and checks.
     Changed(User, Transition),
+}
+
+/// Contexts of a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Contexts {
+    /// What the source exported.
+    Exported(Vec<u8>),
+    /// Those that the station's last life has kept.
+    Kept,
+    /// New ones.
+    New,
 }
 
 /// An End Marker (TS 29.281 §7.3.2; NSH OAM where a link is not GTP-U): nothing
@@ -193,6 +208,8 @@ pub enum Counter {
     Resumed,
     /// Contexts, or what came after they were exported, are lost with a node.
     ContextLost,
+    /// A user that the node's last life had goes on with contexts of their last checkpoint.
+    ContextKept,
     /// A user has no owner: the owner is gone.
     NoOwner,
     /// A gate for uplink was opened without an End Marker.
@@ -209,11 +226,12 @@ pub enum Counter {
 
 impl Counter {
     /// All of them.
-    pub const ALL: [Counter; 10] = [
+    pub const ALL: [Counter; 11] = [
         Counter::Exported,
         Counter::Imported,
         Counter::Resumed,
         Counter::ContextLost,
+        Counter::ContextKept,
         Counter::NoOwner,
         Counter::UplinkGateTimeout,
         Counter::DownlinkGateTimeout,
@@ -229,6 +247,7 @@ impl Counter {
             Counter::Imported => "imported",
             Counter::Resumed => "resumed",
             Counter::ContextLost => "context_lost",
+            Counter::ContextKept => "context_kept",
             Counter::NoOwner => "no_owner",
             Counter::UplinkGateTimeout => "uplink_gate_timeout",
             Counter::DownlinkGateTimeout => "downlink_gate_timeout",

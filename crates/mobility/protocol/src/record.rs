@@ -1,5 +1,9 @@
-//! What a controller stores of a user, and what it tells of it.
+//! What a controller and a station store of a user, and what a controller tells of it.
 
+mod kept;
+
+pub(crate) use self::kept::FAR;
+pub use self::kept::Kept;
 use crate::identity::{Epoch, Leg, NodeId, User};
 
 /// What the controller must know of a user after it has started again.

@@ -7,12 +7,18 @@ mod source;
 mod target;
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use crate::identity::{Direction, Epoch, Incarnation, Leg, NodeId, User};
 use crate::message::{Envelope, Message, Reason, Step};
 use crate::output::{Counter, EndMarker, Output, Posture, TimerKey, TimerKind, Treatment, Ways};
+use crate::record::Kept;
 use crate::settings::Settings;
 use crate::transition::{Role, Transition};
+
+/// How long behind a station's first word with the controller a user may be given back. The
+/// controller begins at once; who comes later has most likely been elsewhere.
+const GIVEN_BACK: Duration = Duration::from_secs(60);
 
 /// The machine of one station, in one incarnation.
 ///
@@ -28,6 +34,8 @@ pub struct Station {
     entries: BTreeMap<User, Entry>,
     /// Moves up to these epochs are over. Below `settled` they are for everybody.
     over: HashMap<User, Epoch>,
+    /// Users that the last life owned, and whether the controller is giving them back.
+    kept: BTreeMap<User, (Kept, bool)>,
     settled: Epoch,
     prepared: usize,
 }
@@ -71,6 +79,11 @@ impl State {
         }
     }
 
+    /// The station processes the user's packets, or holds the only right to.
+    fn owns(self) -> bool {
+        matches!(self, State::Settling | State::Owning | State::Resuming)
+    }
+
     fn is_source(self) -> bool {
         matches!(self, State::Exporting | State::Exported | State::Forwarding)
     }
@@ -111,6 +124,8 @@ pub(crate) struct Entry {
     grace: bool,
     /// Owning anew or in the place of another: nothing was exported for it.
     lost: bool,
+    /// What is kept for the next life.
+    kept: Option<Kept>,
     contexts: Option<Vec<u8>>,
     attempt: u32,
 }
@@ -138,6 +153,7 @@ impl Entry {
             asked: false,
             grace: false,
             lost: false,
+            kept: None,
             contexts: None,
             attempt: 0,
         }
@@ -149,6 +165,11 @@ impl Entry {
 
     fn all_ended(&self) -> bool {
         self.ended == [true; 2]
+    }
+
+    /// What is to be kept for the next life: that the station owns the user.
+    fn to_keep(&self) -> Option<Kept> {
+        self.state.owns().then_some(Kept { epoch: self.epoch, last: self.link })
     }
 
     fn posture(&self) -> Posture {
@@ -197,6 +218,7 @@ impl Station {
             known: false,
             attempt: 0,
             entries: BTreeMap::new(),
+            kept: BTreeMap::new(),
             over: HashMap::new(),
             settled: Epoch::default(),
             prepared: 0,
@@ -208,8 +230,7 @@ impl Station {
     /// Whether the station owns the user: processes its packets, or holds the
     /// only right to.
     pub fn owns(&self, user: User) -> bool {
-        self.state(user)
-            .is_some_and(|state| matches!(state, State::Settling | State::Owning | State::Resuming))
+        self.state(user).is_some_and(State::owns)
     }
 
     /// Where the station is with a user.
@@ -222,13 +243,40 @@ impl Station {
         self.entries.keys().copied()
     }
 
+    /// The last life owned the user so ([`Output::Keep`]), and its contexts are at hand.
+    pub fn remember(&mut self, user: User, kept: Kept) {
+        self.kept.insert(user, (kept, false));
+    }
+
+    /// Users that the controller has not begun to give back by now are not the station's.
+    fn forget_kept(&mut self, out: &mut Outputs) {
+        self.kept.retain(|user, (_, is_asked)| {
+            if !*is_asked {
+                out.push(Output::Keep(*user, None));
+            }
+            *is_asked
+        });
+    }
+
+    /// The user is not as the last life had it any more; whether it was.
+    fn take_kept(&mut self, user: User, out: &mut Outputs) -> bool {
+        let was = self.kept.remove(&user).is_some();
+        if was && self.kept.is_empty() {
+            out.push(Output::CancelTimer(TimerKey { user: None, kind: TimerKind::Release }));
+        }
+        was
+    }
+
     /// A message has come.
     pub fn message(&mut self, envelope: Envelope, out: &mut Outputs) {
         let Envelope { from, from_incarnation, to_incarnation, message, .. } = envelope;
         match message {
             Message::Probe => self.send(from, Incarnation(0), Message::Hello, out),
             Message::Welcome if to_incarnation == self.incarnation => {
-                self.known = true;
+                if !std::mem::replace(&mut self.known, true) && !self.kept.is_empty() {
+                    let key = TimerKey { user: None, kind: TimerKind::Release };
+                    out.push(Output::SetTimer(key, GIVEN_BACK));
+                }
                 out.push(Output::CancelTimer(TimerKey { user: None, kind: TimerKind::Resend }));
             }
             Message::Handover { user, epoch, step } if to_incarnation == self.incarnation => {
@@ -278,6 +326,7 @@ impl Station {
     /// A timer has fired.
     pub fn timer(&mut self, key: TimerKey, out: &mut Outputs) {
         match (key.user, key.kind) {
+            (None, TimerKind::Release) => self.forget_kept(out),
             (None, _) => self.hello(out),
             (Some(user), TimerKind::Resend) => {
                 self.send_contexts(user, out);
@@ -337,6 +386,9 @@ impl Station {
         for kind in kinds.into_iter().chain([TimerKind::Resend, TimerKind::Release]) {
             out.push(Output::CancelTimer(TimerKey { user: Some(user), kind }));
         }
+        if self.take_kept(user, out) || entry.kept.is_some() {
+            out.push(Output::Keep(user, None));
+        }
         out.push(Output::Discard(user));
         let (from, to) = (entry.state.name(), "Absent");
         out.push(Output::Changed(user, Transition { role: Role::Station, from, event, to }));
@@ -352,6 +404,11 @@ impl Station {
     fn enter(&mut self, user: User, state: State, event: &'static str, out: &mut Outputs) {
         let Some(entry) = self.entries.get_mut(&user) else { return };
         let before = std::mem::replace(&mut entry.state, state);
+        let kept = entry.to_keep();
+        if entry.kept != kept {
+            entry.kept = kept;
+            out.push(Output::Keep(user, kept));
+        }
         out.push(Output::Steer(user, entry.posture()));
         self.count_prepared(Some(before), Some(state));
         if before != state {

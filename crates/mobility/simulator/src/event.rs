@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use weft_mobility_protocol::{Direction, EndMarker, Epoch, NodeId, TimerKey, User};
+use weft_mobility_protocol::{Contexts, Direction, EndMarker, Epoch, NodeId, TimerKey, User};
 
 /// Octets of every packet.
 pub(crate) const OCTETS: usize = 128;
@@ -71,7 +71,12 @@ pub(crate) enum Event {
         entry: u64,
         user: User,
         epoch: Epoch,
-        contexts: Option<Vec<u8>>,
+        contexts: Contexts,
+    },
+    /// The oldest record of this life of a station is durable.
+    Kept {
+        node: NodeId,
+        life: u32,
     },
     /// The oldest write of this life of the controller is durable.
     Stored {

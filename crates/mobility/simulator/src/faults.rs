@@ -98,6 +98,7 @@ impl World {
         if let Some(station) = self.stations.get_mut(&node) {
             station.machine = None;
             station.functions.clear();
+            station.disk.lose_unwritten(self.random.between(0, 3));
             touched.extend(station.plane.users());
             for user in &touched {
                 station.plane.discard(*user, |packet| lost.push(packet));

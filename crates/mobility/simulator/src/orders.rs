@@ -1,6 +1,8 @@
 //! Orders to the controller, traffic, the radio, and users' contexts.
 
-use weft_mobility_protocol::{Controller, Counter, Direction, Epoch, NodeId, Output, User};
+use weft_mobility_protocol::{
+    Contexts, Controller, Counter, Direction, Epoch, NodeId, Output, User,
+};
 
 use crate::check::Promise;
 use crate::event::{Event, Item};
@@ -259,7 +261,7 @@ impl World {
         });
     }
 
-    pub fn import(&mut self, node: NodeId, user: User, epoch: Epoch, contexts: Option<Vec<u8>>) {
+    pub fn import(&mut self, node: NodeId, user: User, epoch: Epoch, contexts: Contexts) {
         let delay = self.random.between(50, 500);
         let Some(entry) = self.functions(node, user).map(|entry| entry.number) else { return };
         self.after(delay, Event::Imported { node, entry, user, epoch, contexts });
@@ -271,13 +273,18 @@ impl World {
         number: u64,
         user: User,
         epoch: Epoch,
-        contexts: Option<Vec<u8>>,
+        contexts: Contexts,
     ) {
         let made = !(self.scenario.faults.contexts && self.random.one_in_thousand(50));
+        let kept = self.stations.get(&node).and_then(|station| station.disk.context(user));
         let Some(entry) = self.functions(node, user).filter(|entry| entry.number == number) else {
             return;
         };
-        let context = contexts.as_deref().map_or(Some([0; 2]), context);
+        let context = match &contexts {
+            Contexts::Exported(bytes) => context(bytes),
+            Contexts::Kept => Some(kept.unwrap_or_default()),
+            Contexts::New => Some([0; 2]),
+        };
         if made {
             entry.context = context;
         }
@@ -293,6 +300,7 @@ impl World {
             }
         });
         if owns {
+            self.owns_by(node, user, contexts == Contexts::Kept);
             self.has_contexts(node, user, context, lost && !hidden);
         }
         self.carry_out(node, Some(user), steps);
@@ -304,6 +312,7 @@ impl World {
             entry.exporting = None;
             entry.context
         });
+        self.owns_again(node, user);
         self.has_contexts(node, user, context, lost);
     }
 

@@ -79,11 +79,13 @@ pub enum Mutation {
     SameIncarnation,
     /// A radio is taken to have left before what it sent has come.
     SkipDrain,
+    /// A station goes on with whatever contexts it has kept.
+    TrustCheckpoints,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 16] = [
+    pub const ALL: [Mutation; 17] = [
         Mutation::SkipFence,
         Mutation::OpenGateEarly,
         Mutation::KeepProcessing,
@@ -100,6 +102,7 @@ impl Mutation {
         Mutation::HideLostContexts,
         Mutation::SameIncarnation,
         Mutation::SkipDrain,
+        Mutation::TrustCheckpoints,
     ];
 
     /// The name by which it is chosen.
@@ -121,6 +124,7 @@ impl Mutation {
             Mutation::HideLostContexts => "hide-lost-contexts",
             Mutation::SameIncarnation => "same-incarnation",
             Mutation::SkipDrain => "skip-drain",
+            Mutation::TrustCheckpoints => "trust-checkpoints",
         }
     }
 }

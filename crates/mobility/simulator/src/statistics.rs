@@ -14,6 +14,8 @@ pub struct Statistics {
     pub refused: u64,
     /// Users that got an owner anew, after theirs was gone, or when they were added.
     pub adopted: u64,
+    /// Users that a station goes on with as its last life had them.
+    pub kept: u64,
     /// Users that were removed.
     pub removed: u64,
     /// Messages sent, lost and doubled.
@@ -57,6 +59,7 @@ impl AddAssign<&Statistics> for Statistics {
         self.aborted += other.aborted;
         self.refused += other.refused;
         self.adopted += other.adopted;
+        self.kept += other.kept;
         self.removed += other.removed;
         self.messages += other.messages;
         self.messages_lost += other.messages_lost;

@@ -76,6 +76,10 @@ pub(crate) struct UserState {
     pub untold: bool,
     /// The radio has sent a packet since it is where it is.
     pub spoke: bool,
+    /// The station that owned the user last.
+    pub owner: Option<NodeId>,
+    /// The station that made contexts for the user last.
+    pub importer: Option<NodeId>,
     /// What contexts must be: `None` when there are none.
     pub context: Option<Context>,
     /// Packets below these were sent before the user was last whole again.
@@ -97,6 +101,8 @@ impl UserState {
             early: false,
             untold: false,
             spoke: false,
+            owner: None,
+            importer: None,
             context: None,
             excused: [0; 2],
             fates: [Vec::new(), Vec::new()],

@@ -1,6 +1,7 @@
 //! The world in which a run takes place: its parties, its clock and its log.
 
 mod carry;
+mod disk;
 
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
@@ -18,6 +19,7 @@ use crate::random::Random;
 use crate::scenario::{Mutation, Scenario};
 use crate::statistics::Statistics;
 use crate::user::UserState;
+use crate::world::disk::Disk;
 
 /// Virtual time after which a run that does not come to rest is a failure, in
 /// microseconds.
@@ -69,6 +71,7 @@ pub(crate) struct StationNode {
     pub machine: Option<Station>,
     pub plane: StationPlane<Packet>,
     pub functions: BTreeMap<User, Functions>,
+    pub disk: Disk,
 }
 
 #[derive(Debug)]
@@ -170,7 +173,9 @@ impl World {
         for id in (1..=stations.max(2)).map(NodeId) {
             let plane = StationPlane::new(limits);
             let functions = BTreeMap::new();
-            self.stations.insert(id, StationNode { life: 0, machine: None, plane, functions });
+            let disk = Disk::default();
+            self.stations
+                .insert(id, StationNode { life: 0, machine: None, plane, functions, disk });
             self.restart(id);
         }
         for id in (1..=anchors.max(1)).map(|at| NodeId(1000 + at)) {
@@ -216,6 +221,7 @@ impl World {
             if time >= self.next_survey {
                 self.next_survey = time + SURVEY;
                 self.survey();
+                self.checkpoint();
             }
             self.happen(event);
         }
@@ -232,6 +238,7 @@ impl World {
                 self.imported(node, entry, user, epoch, contexts);
             }
             Event::Stored { life } => self.stored(life),
+            Event::Kept { node, life } => self.kept(node, life),
             Event::Traffic { user, direction } => self.traffic(user, direction),
             Event::Drained { node, user, epoch } => {
                 self.input(node, Some(user), |machine, out| {
@@ -309,7 +316,9 @@ impl World {
             }
             station.life = (station.life + again).max(1);
             let life = Incarnation(station.life);
-            station.machine = Some(Station::new(node, life, settings, &mut out));
+            let mut machine = Station::new(node, life, settings, &mut out);
+            station.disk.users().for_each(|(user, kept)| machine.remember(user, kept));
+            station.machine = Some(machine);
         } else if let Some(anchor) = self.anchors.get_mut(&node) {
             if anchor.machine.is_some() {
                 return;

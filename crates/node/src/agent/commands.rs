@@ -255,6 +255,7 @@ impl Agent {
         let plan = plan.ok_or(NoHandover)?;
         let (mut mobility, out, mail) =
             Mobility::new(plan, (incarnation, secret), self.waker.clone());
+        mobility.remember(std::mem::take(&mut self.persistence.owned));
         mobility.take(&mut self.transfers(), out);
         self.mobility = Some(Box::new(mobility));
         Ok(mail)

@@ -22,7 +22,7 @@ use super::provisioning::Provisioning;
 use super::state::checkpoints::{is_new, record};
 use super::state::last_life::{Goes, LastLife, NEVER};
 use super::state::loading::{LateFunction, Loading};
-use super::state::{CRASHES, Keeping, LIFE, NODE, Restored, State, life};
+use super::state::{CRASHES, Keeping, LIFE, NODE, Restored, State, life, owned};
 use crate::error::BuildError;
 use crate::subscribers::Whose;
 
@@ -85,6 +85,7 @@ impl Restoration<'_> {
         begun: Instant,
     ) -> Result<(), BuildError> {
         let goes = Goes { last: read_life(&store)?, begun };
+        self.node.persistence.owned = owned::read(&store)?;
         self.go_on_with_sessions(&store)?;
         let crashes = match goes.last {
             Some(life) if !life.stopped => read_crashes(&store)?.saturating_add(1),

@@ -10,6 +10,7 @@ mod compositions;
 pub(super) mod last_life;
 pub(super) mod loading;
 pub(super) mod names;
+pub(super) mod owned;
 mod sessions;
 mod standby;
 mod suspended;
@@ -20,6 +21,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use weft_mobility_protocol::{Kept, User};
 use weft_node_config::Blueprint;
 use weft_state::{Change, Done, Durability, Kind, Store, Writer};
 
@@ -46,9 +48,11 @@ pub(super) const DEDICATED: Kind = Kind(2);
 pub(super) const COMPOSITIONS: Kind = Kind(3);
 /// Contexts of functions, by function and whose they are.
 pub(super) const CONTEXTS: Kind = Kind(4);
+/// Users that a station owns, by their numbers.
+pub(super) const OWNED: Kind = Kind(7);
 /// All kinds but the node's own.
-pub(super) const ALL: [Kind; 7] =
-    [BEARERS, DEDICATED, COMPOSITIONS, CONTEXTS, SESSIONS, REPORTED, NOTES];
+pub(super) const ALL: [Kind; 8] =
+    [BEARERS, DEDICATED, COMPOSITIONS, CONTEXTS, OWNED, SESSIONS, REPORTED, NOTES];
 /// What is known of the node itself.
 pub(super) const NODE: Kind = Kind(5);
 
@@ -160,6 +164,8 @@ pub(crate) struct Persistence {
     pub(super) state: Option<Box<State>>,
     /// What the configuration says of compositions.
     pub configured: Configured,
+    /// Users that the last life owned, until the node takes part in moves.
+    pub owned: Vec<(User, Kept)>,
     /// Another node stands by.
     pub standby: Option<Box<Standby>>,
     /// Another process takes the node over.
@@ -171,7 +177,14 @@ pub(crate) struct Persistence {
 impl Persistence {
     /// Nothing is kept of a node whose configuration says this of compositions.
     pub fn new(configured: Configured) -> Persistence {
-        Persistence { state: None, configured, standby: None, upgrade: None, loading: None }
+        Persistence {
+            state: None,
+            configured,
+            owned: Vec::new(),
+            standby: None,
+            upgrade: None,
+            loading: None,
+        }
     }
 
     /// Why nothing can be kept at the moment; none where nothing is, or all is well.

@@ -170,6 +170,16 @@ impl UserTransfers<'_> {
         self.node.workers[worker].send(Command::TakeIn(Box::new(intake)));
     }
 
+    /// Leaves a user the contexts that it has.
+    pub fn begin_kept(&mut self, asked: Asked, member: Member) {
+        let worker = self.node.subscribers.users.worker_of(member.slots[0]);
+        let mut intake = self.fresh(&member, None);
+        intake.stay = (0..self.node.blueprint.functions.len() as u16).collect();
+        intake.settings.clear();
+        intake.ticket = self.migration.transfers.note(asked, member);
+        self.node.workers[worker].send(Command::TakeIn(Box::new(intake)));
+    }
+
     fn fresh(&self, member: &Member, without: Option<u16>) -> Intake {
         let settings = self.node.members().settings_of(member).into_iter();
         let settings = settings.filter(|one| Some(one.function) != without);

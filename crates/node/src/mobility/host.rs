@@ -1,7 +1,7 @@
 //! What the machines' decisions are carried out by.
 
 use weft_dpdk::Pool;
-use weft_mobility_protocol::User;
+use weft_mobility_protocol::{Kept, User};
 use weft_node_config::Blueprint;
 
 use crate::bearer::Steered;
@@ -35,6 +35,12 @@ pub(crate) trait Host {
     fn release_dynamic_user(&mut self, user: User);
     /// Removes what commands have added for a user.
     fn remove_added(&mut self, member: &Member);
+    /// By what the node owns a user from now on, for its next life.
+    fn keep_owned(&mut self, user: User, kept: Option<Kept>);
+    /// Other contexts are about to come in the place of a user's.
+    fn begin_contexts_anew(&mut self, member: &Member);
+    /// Leaves a user the contexts that the last life has kept.
+    fn begin_kept(&mut self, asked: Asked, member: Member);
     /// Asks the worker of a user for its belongings.
     fn begin_export(&mut self, asked: Asked, member: Member, without: Option<u16>);
     /// Gives the worker of a user its belongings.

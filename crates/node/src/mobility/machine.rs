@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weft_mobility_protocol::{
-    Anchor, Direction, EndMarker, Envelope, Incarnation, Output, Station, TimerKey, User,
+    Anchor, Direction, EndMarker, Envelope, Incarnation, Message, Output, Station, TimerKey, User,
 };
 
 /// The node's machine.
@@ -99,4 +99,23 @@ pub enum Told {
     Held(Direction),
     /// An End Marker has come.
     EndMarker(EndMarker),
+}
+
+/// The user whose turn an output waits for.
+pub(super) fn user_of(output: &Output) -> Option<User> {
+    match output {
+        Output::Send(Envelope { message: Message::Handover { user, .. }, .. })
+        | Output::Steer(user, _)
+        | Output::SteerAnchor(user, _)
+        | Output::Export { user, .. }
+        | Output::Import { user, .. }
+        | Output::Resume { user, .. }
+        | Output::Drain { user, .. }
+        | Output::Discard(user)
+        | Output::Keep(user, _)
+        | Output::SendEndMarker { user, .. }
+        | Output::Changed(user, _) => Some(*user),
+        Output::SetTimer(key, _) | Output::CancelTimer(key) => key.user,
+        _ => None,
+    }
 }

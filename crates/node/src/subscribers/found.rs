@@ -98,6 +98,20 @@ impl Users {
         Some((Whose::Group(group.name.clone()), group.slot, [false, false, true]))
     }
 
+    /// Whose contexts belong to a user of the configuration; none for one that was added.
+    pub fn subjects_of(&self, member: &Member) -> Vec<(Whose, u32, [bool; 3])> {
+        let mut before = 0;
+        for range in &self.ranges {
+            let each = 1 + range.bearer_plans.len();
+            if range.plan.name == member.plan && (member.nth as usize) < range.slots.len() {
+                let first = before + member.nth as usize * each;
+                return (first..first + each).filter_map(|at| self.subject(at)).collect();
+            }
+            before += range.slots.len() * each;
+        }
+        Vec::new()
+    }
+
     /// The slot of the group of that name.
     pub fn group(&self, name: &str) -> Option<u32> {
         self.groups.iter().find(|group| group.name == name).map(|group| group.slot)

@@ -304,6 +304,7 @@ impl Engine {
                 | Output::Resume { .. }
                 | Output::Drain { .. }
                 | Output::Discard(_)
+                | Output::Keep(..)
                 | Output::SendEndMarker { .. } => {}
             }
         }

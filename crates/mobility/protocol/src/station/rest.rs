@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::{Entry, Outputs, Radio, State, Station};
 use crate::identity::{Epoch, Incarnation, NodeId, User};
 use crate::message::rest::{Reading, Written};
-use crate::output::Posture;
+use crate::output::{Output, Posture};
 use crate::settings::Settings;
 
 const KIND: u8 = 1;
@@ -66,10 +66,16 @@ impl Station {
             attempt: 0,
             entries,
             over,
+            kept: BTreeMap::new(),
             settled,
             prepared: 0,
         };
         station.hello(out);
+        let owned = station.entries.iter_mut();
+        out.extend(owned.map(|(user, entry)| {
+            entry.kept = entry.to_keep();
+            Output::Keep(*user, entry.kept)
+        }));
         Some(station)
     }
 
@@ -105,7 +111,6 @@ fn owned(octets: &mut Reading<'_>) -> Option<(User, Entry)> {
 mod tests {
     use super::*;
     use crate::message::{Envelope, Message, Step};
-    use crate::output::Output;
 
     const NODE: NodeId = NodeId(2);
     const LIFE: Incarnation = Incarnation(7);
@@ -145,7 +150,9 @@ mod tests {
         let octets = before.at_rest().unwrap();
         let mut out = Vec::new();
         let mut after = Station::go_on(NODE, Settings::default(), &octets, &mut out).unwrap();
-        assert!(out.is_empty(), "the controller knows it: {out:?}");
+        let keeps = |one: &Output| matches!(one, Output::Keep(_, Some(_)));
+        assert_eq!(out.len(), 2, "the controller knows it: {out:?}");
+        assert!(out.iter().all(keeps), "{out:?}");
         assert_eq!(after.at_rest().unwrap(), octets);
         assert_eq!(after.incarnation(), LIFE);
         assert_eq!(after.users().collect::<Vec<_>>(), [User(1), User(2)]);

@@ -3,7 +3,7 @@
 use super::{Entry, Outputs, Radio, State, Station};
 use crate::identity::{Direction, Epoch, Incarnation, NodeId, User};
 use crate::message::{Message, Reason, Step};
-use crate::output::{Counter, Output, TimerKind};
+use crate::output::{Contexts, Counter, Output, TimerKind};
 use crate::transition::{Role, Transition};
 
 impl Station {
@@ -17,6 +17,9 @@ impl Station {
     ) {
         let known = self.entries.get(&user).map(|entry| (entry.state, entry.epoch));
         let over = self.is_over(user, epoch);
+        if !over {
+            self.look_at_kept(user, epoch, peer.is_none(), out);
+        }
         match known {
             Some((State::Prepared | State::Importing, of)) if of == epoch => {
                 self.answer(user, epoch, Step::Prepared, out);
@@ -66,6 +69,28 @@ impl Station {
         }
     }
 
+    /// What the last life has kept of a user counts only where no other station has had the user
+    /// since.
+    fn look_at_kept(&mut self, user: User, epoch: Epoch, is_given_back: bool, out: &mut Outputs) {
+        let Some((kept, is_asked)) = self.kept.get_mut(&user) else { return };
+        if kept.last == epoch {
+            return;
+        }
+        if is_given_back && kept.is_followed_by(epoch) {
+            // The controller may have to ask again, in a further epoch, or the next life.
+            (kept.last, *is_asked) = (epoch, true);
+            out.push(Output::Keep(user, Some(*kept)));
+        } else {
+            self.forget_kept_of(user, out);
+        }
+    }
+
+    fn forget_kept_of(&mut self, user: User, out: &mut Outputs) {
+        if self.take_kept(user, out) {
+            out.push(Output::Keep(user, None));
+        }
+    }
+
     pub(super) fn contexts(
         &mut self,
         from: (NodeId, Incarnation),
@@ -77,7 +102,8 @@ impl Station {
         match self.entries.get(&user).map(|entry| (entry.state, entry.epoch)) {
             Some((State::Prepared, of)) if of == epoch => {
                 self.enter(user, State::Importing, "Contexts", out);
-                out.push(Output::Import { user, epoch, contexts: Some(bytes) });
+                let contexts = Contexts::Exported(bytes);
+                out.push(Output::Import { user, epoch, contexts });
             }
             Some((State::Importing, of)) if of == epoch => {}
             Some((State::Settling | State::Owning, of)) if of == epoch => {
@@ -95,7 +121,14 @@ impl Station {
                     entry.lost = lost;
                 }
                 self.enter(user, State::Importing, "Adopt", out);
-                out.push(Output::Import { user, epoch, contexts: None });
+                if !lost {
+                    self.forget_kept_of(user, out);
+                }
+                let contexts = match self.kept.contains_key(&user) {
+                    true => Contexts::Kept,
+                    false => Contexts::New,
+                };
+                out.push(Output::Import { user, epoch, contexts });
             }
             Some((State::Importing, of)) if of == epoch => {}
             Some((State::Settling | State::Owning, of)) if of == epoch => {
@@ -112,11 +145,15 @@ impl Station {
             return;
         }
         if !made {
+            self.forget_kept_of(user, out);
             self.refuse(user, epoch, Reason::Import, out);
             self.give_back(user, "Import failed", out);
             return;
         }
         let (peer, lost) = (entry.peer, entry.lost);
+        if self.take_kept(user, out) {
+            out.push(Output::Count(Counter::ContextKept));
+        }
         if lost {
             out.push(Output::Count(Counter::ContextLost));
         } else if peer.is_some() {

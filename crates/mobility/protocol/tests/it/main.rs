@@ -2,5 +2,6 @@
 
 mod course;
 mod encoding;
+mod kept;
 mod plane;
 mod tables;

@@ -34,8 +34,10 @@ impl World {
                 Output::SteerAnchor(user, posture) => self.steer_anchor(node, user, posture),
                 Output::Export { user, epoch } => self.export(node, user, epoch),
                 Output::Import { user, epoch, contexts } => {
+                    let contexts = self.kept_or(node, user, contexts);
                     self.import(node, user, epoch, contexts);
                 }
+                Output::Keep(user, kept) => self.keep(node, user, kept),
                 Output::Resume { user, rolled_back } => {
                     self.resume(node, user, rolled_back && lost);
                 }

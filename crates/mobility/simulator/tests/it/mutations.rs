@@ -13,7 +13,10 @@ fn scenario(mutation: Mutation) -> Scenario {
         Mutation::NoGateTimers | Mutation::ForgetRecords | Mutation::ForgetEpochs => {
             faults = Faults::ALL;
         }
-        Mutation::IgnoreIncarnation | Mutation::SameIncarnation | Mutation::HideLostContexts => {
+        Mutation::IgnoreIncarnation
+        | Mutation::SameIncarnation
+        | Mutation::HideLostContexts
+        | Mutation::TrustCheckpoints => {
             faults.deaths = true;
             faults.messages = true;
         }
@@ -50,5 +53,6 @@ fn what_is_seen_is_what_is_wrong() {
     assert_eq!(found(Mutation::SkipDrain).1, Promise::NothingLost);
     assert_eq!(found(Mutation::NoMarkers).1, Promise::Markers);
     assert_eq!(found(Mutation::KeepProcessing).1, Promise::OneOwner);
+    assert_eq!(found(Mutation::TrustCheckpoints).1, Promise::Contexts);
     assert_eq!(found(Mutation::HideLostContexts).1, Promise::Contexts);
 }

@@ -31,6 +31,9 @@ pub const VERSION: u8 = 1;
 /// Octets in front of what a function exports: its version, and the time, which always changes.
 const TIME: std::ops::Range<usize> = 2..10;
 
+/// Users that have come and are looked at before it is their turn.
+const MOST_FIRST: usize = 1 << 16;
+
 /// Nanoseconds between two looks; longer where functions stand on threads, which come back to
 /// their workers for it.
 const LOOK: u64 = 10_000_000;
@@ -43,6 +46,8 @@ pub(crate) struct Checkpoints {
     /// Bearers and sessions that commands have added, in turn, with their slots; some may have
     /// gone.
     added: Vec<(Added, u32)>,
+    /// Those that are looked at before those whose turn it is: users that have come.
+    first: Vec<(Whose, u32, [bool; 3])>,
     /// Position in turn: users and groups of the configuration, then these.
     next: usize,
     /// When it was looked at last, and how many are due.
@@ -90,6 +95,7 @@ impl Checkpoints {
         Checkpoints {
             rate,
             added: Vec::new(),
+            first: Vec::new(),
             next: 0,
             last: 0,
             due: 0,
@@ -147,6 +153,26 @@ impl Checkpoints {
             }
         }
         self.added.push((added, slot));
+    }
+
+    /// Other contexts come in the place of these, and are written soon.
+    pub fn begin_anew(
+        &mut self,
+        subjects: Vec<(Whose, u32, [bool; 3])>,
+        changes: &mut Vec<Change>,
+    ) {
+        for (whose, slot, _) in &subjects {
+            self.went(whose, changes);
+            for written in self.written.values_mut() {
+                if let Some(hash) = written.get_mut(*slot as usize) {
+                    *hash = 0;
+                }
+            }
+        }
+        // Where more have come than that, they have their turn.
+        if self.is_at_work() && self.first.len() < MOST_FIRST {
+            self.first.extend(subjects);
+        }
     }
 
     /// A bearer or session went, and its contexts with it.
@@ -235,8 +261,10 @@ impl Checkpoints {
         now: u64,
     ) -> (Vec<(Whose, u32, [bool; 3])>, bool) {
         let configured = subscribers.users.subjects();
-        let mut subjects = Vec::new();
-        for _ in 0..count {
+        // As many as users move at once: no more than workers can be asked for.
+        let first = self.first.len().min(AT_ONCE);
+        let mut subjects: Vec<_> = self.first.drain(..first).collect();
+        for _ in subjects.len()..count {
             let at = self.next;
             if at < configured {
                 subjects.extend(subscribers.users.subject(at));

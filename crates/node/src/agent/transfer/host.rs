@@ -1,6 +1,7 @@
 //! How the node carries out what the handover protocol decides.
 
 use weft_dpdk::Pool;
+use weft_mobility_protocol::Kept;
 use weft_node_config::Blueprint;
 
 use super::UserTransfers;
@@ -54,6 +55,19 @@ impl Host for UserTransfers<'_> {
 
     fn remove_added(&mut self, member: &Member) {
         UserTransfers::remove_added(self, member);
+    }
+
+    fn keep_owned(&mut self, user: User, kept: Option<Kept>) {
+        self.node.persistence.keep_owned(user, kept);
+    }
+
+    fn begin_contexts_anew(&mut self, member: &Member) {
+        let subjects = self.node.subscribers.users.subjects_of(member);
+        self.node.persistence.begin_contexts_anew(subjects);
+    }
+
+    fn begin_kept(&mut self, asked: Asked, member: Member) {
+        UserTransfers::begin_kept(self, asked, member);
     }
 
     fn begin_export(&mut self, asked: Asked, member: Member, without: Option<u16>) {

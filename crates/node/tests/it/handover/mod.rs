@@ -3,6 +3,7 @@
 
 mod added;
 mod isolated;
+mod killed;
 mod nodes;
 mod strangers;
 mod upgraded;

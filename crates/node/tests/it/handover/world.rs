@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -98,8 +99,11 @@ pub const HOST: [u8; 4] = [198, 51, 100, 1];
 impl World {
     pub fn new(gateway: &str, source: &str, target: &str, users: u64) -> World {
         let nodes = [(ANCHOR, gateway), (SOURCE, source), (TARGET, target)];
-        let mut rigs: BTreeMap<_, _> =
-            nodes.into_iter().map(|(node, yaml)| (node, Rig::new(yaml))).collect();
+        World::of(nodes.into_iter().map(|(node, yaml)| (node, Rig::new(yaml))).collect(), users)
+    }
+
+    /// The same of nodes that are there.
+    pub fn of(mut rigs: BTreeMap<NodeId, Rig>, users: u64) -> World {
         let join = |(node, rig): (&NodeId, &mut Rig)| {
             let agent = rig.node.agent();
             (*node, agent.join_handover(Incarnation(7), SECRET).unwrap())
@@ -134,6 +138,39 @@ impl World {
         }
         world.rest();
         world
+    }
+
+    /// A node starts in a further life. Nothing of the one before is on its way any more.
+    pub fn join(&mut self, node: NodeId, mut rig: Rig, life: Incarnation) {
+        rig.time.store(self.time, Ordering::Relaxed);
+        self.mails.insert(node, rig.node.agent().join_handover(life, SECRET).unwrap());
+        self.rigs.insert(node, rig);
+        for _ in 0..20 {
+            self.round();
+        }
+    }
+
+    /// The operator says that the node does not come back, and who takes its users.
+    pub fn declare_gone(&mut self, node: NodeId, successor: NodeId) {
+        self.order(|controller, out| controller.node_gone(node, successor, out));
+    }
+
+    /// All contexts of a node have had their turn, and are durable.
+    pub fn checkpoint(&mut self, node: NodeId) {
+        for _ in 0..8 {
+            self.time += 50_000_000;
+            (0..4).for_each(|_| self.round());
+        }
+        self.wait_durable(node);
+    }
+
+    /// Waits until all is durable that the node has to keep by now.
+    pub fn wait_durable(&mut self, node: NodeId) {
+        let (told, tells) = channel();
+        let rig = self.rigs.get_mut(&node).unwrap();
+        rig.node.agent().when_durable(Box::new(move |outcome| told.send(outcome).unwrap()));
+        rig.settle();
+        tells.recv_timeout(PATIENCE).unwrap().unwrap();
     }
 
     /// A user that the source is to own.
@@ -193,6 +230,13 @@ impl World {
         self.messages.push_back((self.time + late, envelope));
     }
 
+    /// A message has come, to a node that may be dead.
+    fn send(&mut self, envelope: Envelope) {
+        if self.rigs.contains_key(&envelope.to) {
+            self.mails[&envelope.to].to_node.send(envelope).unwrap();
+        }
+    }
+
     fn told(&mut self, notice: Notice) {
         self.notices.push(notice);
         self.moved += u64::from(matches!(notice, Notice::Moved(..)));
@@ -214,7 +258,9 @@ impl World {
             rig.settle();
             rig.node.agent().radio_left(user);
         }
-        self.rigs.get_mut(&node).unwrap().node.agent().radio_arrived(user);
+        if let Some(rig) = self.rigs.get_mut(&node) {
+            rig.node.agent().radio_arrived(user);
+        }
     }
 
     /// Everybody has a little time.
@@ -248,7 +294,7 @@ impl World {
             } else if envelope.to == NodeId::CONTROLLER {
                 self.order(|controller, out| controller.message(envelope, out));
             } else {
-                self.mails[&envelope.to].to_node.send(envelope).unwrap();
+                self.send(envelope);
             }
         }
         while let Some(key) = self.timers.due(self.time) {
@@ -284,7 +330,7 @@ impl World {
             }
         }
         for node in [SOURCE, TARGET] {
-            let rig = self.rigs.get_mut(&node).unwrap();
+            let Some(rig) = self.rigs.get_mut(&node) else { continue };
             for frame in rig.receive(0) {
                 let (user, sequence) = read(&frame);
                 let ue = self.users.get_mut(&user).unwrap();
@@ -304,7 +350,9 @@ impl World {
     /// A frame comes to a node at its port to the others.
     pub fn deliver(&mut self, to: NodeId, frame: Vec<u8>) {
         let port = if to == ANCHOR { 0 } else { 1 };
-        self.rigs.get_mut(&to).unwrap().offer(port, &[frame]);
+        if let Some(rig) = self.rigs.get_mut(&to) {
+            rig.offer(port, &[frame]);
+        }
     }
 
     /// The host sends a packet to each user.

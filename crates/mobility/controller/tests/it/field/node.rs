@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use weft_mobility_protocol::{
-    Anchor, EndMarker, Incarnation, NodeId, Output, Settings, Station, TimerKey, User,
+    Anchor, Contexts, EndMarker, Incarnation, NodeId, Output, Settings, Station, TimerKey, User,
 };
 use weft_mobility_transport::note::Note;
 use weft_mobility_transport::{Event, Load, Options, Report, Transport};
@@ -233,9 +233,12 @@ impl Work {
                     });
                 }
                 Output::Import { user, epoch, contexts } => {
-                    let moves = contexts.map_or(0, |bytes| {
-                        1 + u64::from_be_bytes(bytes.try_into().expect("a number"))
-                    });
+                    let moves = match contexts {
+                        Contexts::Exported(bytes) => {
+                            1 + u64::from_be_bytes(bytes.try_into().expect("a number"))
+                        }
+                        Contexts::Kept | Contexts::New => 0,
+                    };
                     self.contexts.insert(user, moves);
                     self.shared.moves.lock().unwrap().insert(user, moves);
                     self.drive(|machine, out| {

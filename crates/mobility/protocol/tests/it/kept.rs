@@ -1,0 +1,215 @@
+//! What a station keeps of its users for its next life, and when that life goes on with it.
+
+use weft_mobility_protocol::controller::{Intent, Record};
+use weft_mobility_protocol::{
+    Contexts, Controller, Counter, Envelope, Epoch, Incarnation, Kept, Leg, Message, NodeId,
+    Output, Reason, Settings, Station, Step, TimerKey, TimerKind, User,
+};
+
+const NODE: NodeId = NodeId(2);
+const OTHER: NodeId = NodeId(3);
+const ANCHOR: NodeId = NodeId(1);
+const LIFE: Incarnation = Incarnation(7);
+const USER: User = User(5);
+
+/// The user was owned in epoch 5, and the move of epoch 7 was given up.
+const KEPT: Kept = Kept { epoch: Epoch(5), last: Epoch(7) };
+
+/// An epoch that comes so many steps behind the last that the station knows of.
+fn behind(steps: u64) -> Epoch {
+    Epoch(KEPT.last.0 + 20 * 1024 + steps)
+}
+
+fn station(settings: Settings) -> Station {
+    let mut station = Station::new(NODE, LIFE, settings, &mut Vec::new());
+    station.remember(USER, KEPT);
+    tell(&mut station, Message::Welcome);
+    station
+}
+
+fn tell(station: &mut Station, message: Message) -> Vec<Output> {
+    let mut out = Vec::new();
+    let (from, from_incarnation) = (NodeId::CONTROLLER, Incarnation(0));
+    let envelope = Envelope { from, from_incarnation, to: NODE, to_incarnation: LIFE, message };
+    station.message(envelope, &mut out);
+    out
+}
+
+fn prepare(station: &mut Station, user: User, epoch: Epoch, source: Option<Leg>) -> Vec<Output> {
+    let step = Step::Prepare { source, anchor: ANCHOR, settled: Epoch(0) };
+    tell(station, Message::Handover { user, epoch, step })
+}
+
+/// With what contexts the station owns the user.
+fn adopt(station: &mut Station, epoch: Epoch, lost: bool) -> Contexts {
+    let out = tell(station, Message::Handover { user: USER, epoch, step: Step::Adopt { lost } });
+    let imports = out.into_iter().filter_map(|output| match output {
+        Output::Import { contexts, .. } => Some(contexts),
+        _ => None,
+    });
+    let all: Vec<_> = imports.collect();
+    assert_eq!(all.len(), 1);
+    all[0].clone()
+}
+
+/// What is kept of the user from now on, where that changes.
+fn keeps(out: &[Output]) -> Option<Option<Kept>> {
+    out.iter().rev().find_map(|output| match output {
+        Output::Keep(USER, kept) => Some(*kept),
+        _ => None,
+    })
+}
+
+fn imported(station: &mut Station, epoch: Epoch, made: bool) -> Vec<Output> {
+    let mut out = Vec::new();
+    station.imported(USER, epoch, made, &mut out);
+    out
+}
+
+#[test]
+fn a_user_that_is_given_back_goes_on() {
+    let mut station = station(Settings::default());
+    let epoch = behind(1);
+    let out = prepare(&mut station, USER, epoch, None);
+    assert_eq!(keeps(&out), Some(Some(Kept { last: epoch, ..KEPT })));
+    // What is said twice changes nothing.
+    assert_eq!(keeps(&prepare(&mut station, USER, epoch, None)), None);
+    assert_eq!(adopt(&mut station, epoch, true), Contexts::Kept);
+    let out = imported(&mut station, epoch, true);
+    assert_eq!(keeps(&out), Some(Some(Kept { epoch, last: epoch })));
+    let counts = [Counter::ContextKept, Counter::ContextLost].map(Output::Count);
+    assert!(counts.iter().all(|count| out.contains(count)), "{out:?}");
+}
+
+#[test]
+fn a_record_that_is_old_is_not_gone_on_with() {
+    for steps in [0, 2, 3, 500, 1023] {
+        let mut station = station(Settings::default());
+        let out = prepare(&mut station, USER, behind(steps), None);
+        assert_eq!(keeps(&out), Some(None), "{steps} steps");
+        assert_eq!(adopt(&mut station, behind(steps), true), Contexts::New, "{steps} steps");
+        let out = imported(&mut station, behind(steps), true);
+        assert!(!out.contains(&Output::Count(Counter::ContextKept)), "{steps} steps: {out:?}");
+    }
+}
+
+#[test]
+fn a_user_that_comes_from_elsewhere_is_not_the_one_that_was_kept() {
+    let mut station = station(Settings::default());
+    let source = Leg { node: OTHER, incarnation: Incarnation(1), epoch: Epoch(6) };
+    let out = prepare(&mut station, USER, behind(1), Some(source));
+    assert_eq!(keeps(&out), Some(None));
+    // Its source is gone meanwhile.
+    assert_eq!(adopt(&mut station, behind(1), true), Contexts::New);
+}
+
+#[test]
+fn a_user_that_was_removed_and_added_again_begins_anew() {
+    let mut station = station(Settings::default());
+    prepare(&mut station, USER, behind(1), None);
+    assert_eq!(adopt(&mut station, behind(1), false), Contexts::New);
+    let out = imported(&mut station, behind(1), true);
+    assert!(!out.contains(&Output::Count(Counter::ContextKept)), "{out:?}");
+    assert!(!out.contains(&Output::Count(Counter::ContextLost)), "{out:?}");
+}
+
+#[test]
+fn a_station_that_is_full_and_the_life_behind_it_know_the_user_still() {
+    let mut first = station(Settings { prepared: 1, ..Settings::default() });
+    prepare(&mut first, User(6), Epoch(3), None);
+    let out = prepare(&mut first, USER, behind(1), None);
+    let step = Step::Refused(Reason::Full);
+    let message = Message::Handover { user: USER, epoch: behind(1), step };
+    assert!(
+        out.iter().any(|one| matches!(one, Output::Send(said) if said.message == message)),
+        "{out:?}"
+    );
+    let Some(Some(kept)) = keeps(&out) else { panic!("{out:?}") };
+    // The controller asks again in a further epoch, and the station has died meanwhile.
+    let mut second = Station::new(NODE, LIFE, Settings::default(), &mut Vec::new());
+    second.remember(USER, kept);
+    for station in [&mut first, &mut second] {
+        let remove = Message::Handover { user: User(6), epoch: Epoch(4), step: Step::Remove };
+        tell(station, remove);
+        prepare(station, USER, behind(2), None);
+        assert_eq!(adopt(station, behind(2), true), Contexts::Kept);
+    }
+}
+
+#[test]
+fn contexts_that_cannot_be_gone_on_with_are_not_tried_again() {
+    let mut station = station(Settings::default());
+    prepare(&mut station, USER, behind(1), None);
+    assert_eq!(adopt(&mut station, behind(1), true), Contexts::Kept);
+    assert_eq!(keeps(&imported(&mut station, behind(1), false)), Some(None));
+    prepare(&mut station, USER, behind(2), None);
+    assert_eq!(adopt(&mut station, behind(2), true), Contexts::New);
+}
+
+#[test]
+fn users_that_are_not_given_back_are_forgotten() {
+    let mut station = Station::new(NODE, LIFE, Settings::default(), &mut Vec::new());
+    station.remember(USER, KEPT);
+    station.remember(User(6), KEPT);
+    let key = TimerKey { user: None, kind: TimerKind::Release };
+    let sets =
+        |out: &[Output]| out.iter().any(|one| matches!(one, Output::SetTimer(of, _) if *of == key));
+    assert!(sets(&tell(&mut station, Message::Welcome)));
+    // Another controller says it once more.
+    assert!(!sets(&tell(&mut station, Message::Welcome)));
+    prepare(&mut station, USER, behind(1), None);
+    let mut out = Vec::new();
+    station.timer(key, &mut out);
+    assert_eq!(out, [Output::Keep(User(6), None)]);
+    assert_eq!(adopt(&mut station, behind(1), true), Contexts::Kept);
+}
+
+#[test]
+fn a_user_that_leaves_is_not_kept() {
+    let mut station = station(Settings::default());
+    let epoch = behind(1);
+    prepare(&mut station, USER, epoch, None);
+    adopt(&mut station, epoch, true);
+    imported(&mut station, epoch, true);
+    let target = Leg { node: OTHER, incarnation: Incarnation(1), epoch: behind(2) };
+    let step = Step::Move { target };
+    let out = tell(&mut station, Message::Handover { user: USER, epoch: behind(2), step });
+    assert_eq!(keeps(&out), Some(None));
+    // The move is given up.
+    let step = Step::Resume { target, certain: true, target_gone: true };
+    let out = tell(&mut station, Message::Handover { user: USER, epoch: behind(2), step });
+    assert_eq!(keeps(&out), Some(Some(Kept { epoch, last: behind(2) })));
+    let step = Step::Remove;
+    let out = tell(&mut station, Message::Handover { user: USER, epoch: behind(3), step });
+    assert_eq!(keeps(&out), Some(None));
+}
+
+/// A controller that starts again does not know of moves that were given up, and says so by the
+/// epoch that it gives.
+#[test]
+fn the_first_epoch_of_a_controller_that_starts_again_is_known() {
+    let owner = Leg { node: NODE, incarnation: Incarnation(6), epoch: KEPT.epoch };
+    let record = Record { anchor: ANCHOR, owner: Some(owner), intent: Intent::Settled };
+    let mut controller =
+        Controller::new(Settings::default(), [(USER, record)], Epoch(4000), &mut Vec::new());
+    let mut out = Vec::new();
+    let hello = Envelope {
+        from: NODE,
+        from_incarnation: LIFE,
+        to: NodeId::CONTROLLER,
+        to_incarnation: Incarnation(0),
+        message: Message::Hello,
+    };
+    controller.message(hello, &mut out);
+    let given = out.iter().find_map(|output| match output {
+        Output::Persist {
+            record: Some(Record { intent: Intent::Move { target, .. }, .. }),
+            ..
+        } => Some(target.epoch),
+        _ => None,
+    });
+    let epoch = given.expect("the user is given back");
+    let mut station = station(Settings::default());
+    prepare(&mut station, USER, epoch, None);
+    assert_eq!(adopt(&mut station, epoch, true), Contexts::Kept);
+}
