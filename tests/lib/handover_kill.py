@@ -11,7 +11,8 @@ SIGKILL, and is started again. In some rounds a second one is killed meanwhile.
 
 After each round: no two stations have owned a user at a time; each user has one owner, the
 one that the controller knows, and nobody moves; no gate is left; the traffic of each user
-flows. No packet comes twice. Users that were neither ordered nor at a killed process lose
+flows. No packet comes twice, and none is counted twice: a station that goes on with the contexts of
+its last checkpoint has counted no more than was sent. Users that were neither ordered nor at a killed process lose
 nothing, and theirs come in order; where only the controller was killed, those of all users
 do. Prints in which state kills have met moves, and what was lost; exit code 1 at the first
 broken promise, with the changes of state of its round."""
@@ -272,6 +273,11 @@ class Site:
                 return False
         return not any(view["gated"] for view in views.values())
 
+    def counted(self, user, owner):
+        """Packets that functions have counted of a user, both ways."""
+        contexts = self.ask(owner, f"/v1/users/ue-{user - 1}")["contexts"]
+        return sum(one["values"]["packets"] for one in contexts if one["function"] == "count")
+
     def check_owners(self):
         """No two stations have owned a user at a time, and the controller knows which does."""
         for user, owned in self.owned.items():
@@ -294,7 +300,9 @@ class Rounds:
         # Kills by state of the move at the controller and victim; by victim and its own state.
         self.met, self.own = collections.Counter(), collections.Counter()
         self.lost, self.deaths = collections.Counter(), collections.Counter()
-        self.missed, self.turn = 0, 0
+        self.missed, self.turn, self.kept = 0, 0, 0
+        # Packets of each user until now, and what was counted of them.
+        self.sent, self.counted = collections.Counter(), {}
         self.counts, self.said = {}, []
 
     def wishes(self):
@@ -339,6 +347,9 @@ class Rounds:
             order.close()
         site.wait("not settled", site.is_settled)
         site.check_owners()
+        self.counted = {user: site.counted(user, names[0]) for user, names in site.owners().items()}
+        for name in {name for name, _ in site.deaths if name in STATIONS}:
+            self.kept += site.ask(name, "/v1/snapshot")["handover"]["counts"]["context_kept"]
         self.traffic.ask()
         self.judge(self.traffic.answer(), touched)
 
@@ -387,6 +398,10 @@ class Rounds:
         self.said = said
         for user, one in zip(self.site.users, said):
             is_touched = user in touched and not only_controller
+            # There and back.
+            self.sent[user] += 2 * one["sent"]
+            if self.counted[user] > self.sent[user]:
+                wrong.append(f"user {user}: {self.counted[user]} packets are counted of {self.sent[user]}")
             if is_touched:
                 self.lost["touched"] += one["lost"]
                 self.lost["disordered"] += one["disordered"]
@@ -428,6 +443,7 @@ class Rounds:
             print(f"state of the user at the killed {victim}: {say(states, states)}")
         print(f"packets lost of users ordered or at a killed process: {self.lost['touched']}, "
               f"out of order: {self.lost['disordered']}; of others: 0 of {self.lost['sent of others']}")
+        print(f"users that went on with contexts of their last checkpoint: {self.kept}")
 
 
 def main():
@@ -444,11 +460,15 @@ def main():
     begin = time.monotonic()
     try:
         # What was sent before all knew each other's addresses may be lost.
-        if not all(one["flows"] for one in traffic.answer()):
+        first = traffic.answer()
+        if not all(one["flows"] for one in first):
             raise Broken("traffic does not flow at first")
+        rounds.sent.update({user: 2 * one["sent"] for user, one in zip(site.users, first)})
         while done < int(kills):
             rounds.round()
             done += 1
+            if done >= 16 and not rounds.kept:
+                raise Broken("no user goes on with contexts of its last checkpoint")
             if done % 50 == 0:
                 print(f"{done} rounds after {time.monotonic() - begin:.0f} s", flush=True)
     except Broken as broken:
