@@ -14,7 +14,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::identity::{Epoch, Incarnation, Leg, NodeId, User};
 use crate::message::{Envelope, Message, Step};
 use crate::output::{Counter, Output, TimerKey, TimerKind};
-use crate::record::FAR;
 pub use crate::record::{Intent, Notice, Record, Refusal};
 use crate::settings::Settings;
 
@@ -178,8 +177,9 @@ impl Controller {
             nodes.insert(record.anchor);
             nodes.extend(record.owner.map(|leg| leg.node));
             let mut managed = Managed::new(record, Stage::Settled);
-            // Moves that were given up since are not known any more.
-            managed.last.1 = FAR;
+            // Moves that were given up since are not known any more: half way round is far
+            // from them.
+            managed.last.1 = 1 << (Epoch::TAG_BITS - 1);
             if record.intent != Intent::Settled {
                 controller.active.insert(managed.epoch());
             }
@@ -412,11 +412,20 @@ impl Controller {
 
     /// An epoch that no move has had, with the user's next tag.
     fn raise(&mut self, user: User) -> Epoch {
+        self.raise_back(user, None)
+    }
+
+    /// The same, by which the user is given back to the node that had it by an epoch, or was to.
+    fn raise_back(&mut self, user: User, back: Option<(NodeId, Epoch)>) -> Epoch {
         let removed = self.removed.remove(&user).map(|epoch| (epoch, 1));
         let known = self.users.get_mut(&user).map(|managed| &mut managed.last);
         let last = known.as_deref().copied().or(removed);
         let epoch = last
             .map_or(self.next_epoch, |(before, steps)| self.next_epoch.following(before, steps));
+        let epoch = match back {
+            Some((node, before)) => epoch.giving_back(node, before),
+            None => epoch.giving(),
+        };
         if let Some(last) = known {
             *last = (epoch, 1);
         }

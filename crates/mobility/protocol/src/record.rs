@@ -2,7 +2,6 @@
 
 mod kept;
 
-pub(crate) use self::kept::FAR;
 pub use self::kept::Kept;
 use crate::identity::{Epoch, Leg, NodeId, User};
 

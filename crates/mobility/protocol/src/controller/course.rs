@@ -338,7 +338,8 @@ impl Controller {
         }
         let incarnation = self.nodes.get(&node).copied().unwrap_or_default();
         self.active.remove(&before);
-        let target = Leg { node, incarnation, epoch: self.raise(user) };
+        let given_back = last.filter(|leg| leg.node == node).map(|_| (node, before));
+        let target = Leg { node, incarnation, epoch: self.raise_back(user, given_back) };
         let Some(managed) = self.users.get_mut(&user) else { return };
         managed.record.owner = None;
         managed.record.intent = Intent::Move { target, lost };

@@ -1,17 +1,11 @@
 //! What a station that keeps its users' contexts must know of a user when it starts again.
 //!
-//! Checkpoints of contexts say nothing of who has owned the user since. The epoch does: tags of a
-//! user's epochs follow each other ([`Epoch::tag`]), so a station to which the controller gives a
-//! user back in the epoch that follows knows that no other one has had it meanwhile. What is kept
-//! may therefore be old: a station that dies before a record of it is durable, or before one is
-//! removed, is given the user in another epoch.
+//! Checkpoints of contexts say nothing of who has owned the user since. The epoch does by which the
+//! controller gives a user back to the node that had it last ([`Epoch::gives_back`]): it names the
+//! node and the epoch before. What is kept may therefore be old: a station that dies before a record of it is
+//! durable, or before one is removed, is given the user in another epoch.
 
-use crate::identity::Epoch;
-
-/// Steps from the epoch that a controller had recorded to the first that it gives once it has
-/// started again: moves that were given up are in no record. Odd, and no simple fraction of a
-/// round: however often controllers start, a user has hundreds of moves before a tag comes again.
-pub(crate) const FAR: u64 = 633;
+use crate::identity::{Epoch, NodeId};
 
 /// The ownership of a user whose contexts are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,10 +38,10 @@ impl Kept {
         (version == Kept::VERSION && has_meaning).then_some(kept)
     }
 
-    /// Whether the user has had no move between what is known here and that of `epoch`.
-    pub(crate) fn is_followed_by(&self, epoch: Epoch) -> bool {
-        let follows = |before: Epoch, steps| epoch.following(before, steps) == epoch;
-        epoch > self.last && (follows(self.last, 1) || follows(self.epoch, FAR))
+    /// Whether no other station has had the user between what is known here and `epoch`.
+    pub(crate) fn is_followed_by(&self, epoch: Epoch, node: NodeId) -> bool {
+        let before = [self.epoch, self.last];
+        epoch > self.last && before.iter().any(|one| epoch.gives_back(node, *one))
     }
 }
 
@@ -75,12 +69,20 @@ mod tests {
     #[test]
     fn a_user_that_another_station_may_have_had_is_not_followed() {
         let kept = Kept { epoch: Epoch(5), last: Epoch(7) };
-        let next = |steps| Epoch(100).following(kept.last, steps);
-        assert!(kept.is_followed_by(next(1)));
-        assert!(!kept.is_followed_by(next(2)) && !kept.is_followed_by(next(3)));
-        assert!(!kept.is_followed_by(Epoch(8 - 2)) && !kept.is_followed_by(kept.last));
-        // The controller has started again, and knows of the ownership only.
-        assert!(kept.is_followed_by(Epoch(100).following(kept.epoch, FAR)));
-        assert!(!kept.is_followed_by(Epoch(100).following(kept.epoch, FAR + 1)));
+        let (node, other) = (NodeId(2), NodeId(3));
+        let is_followed = |epoch| kept.is_followed_by(epoch, node);
+        let given = |before| Epoch(100).giving_back(node, Epoch(before));
+        assert!(is_followed(given(5)) && is_followed(given(7)));
+        assert_eq!(given(5).tag(), 100);
+        assert!(!is_followed(kept.last) && !is_followed(Epoch(3)));
+        // By the same epoch another node, which was to have the user, is given it back.
+        assert!(!is_followed(Epoch(100).giving_back(other, kept.last)));
+        // Of so many that give it back from another epoch, few seem to.
+        let others = (8..1_000_000).filter(|before| is_followed(given(*before))).count();
+        assert!(others <= 40, "{others}");
+        // Of the others none, and of those that have the same bits above the tag none either.
+        assert!(!(8..1_000_000).any(|epoch| is_followed(Epoch(epoch).giving())));
+        let near = (1..923).map(|steps| Epoch(given(7).0 + steps));
+        assert!(!near.clone().any(is_followed) && !near.map(Epoch::giving).any(is_followed));
     }
 }

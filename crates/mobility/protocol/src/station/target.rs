@@ -72,11 +72,12 @@ impl Station {
     /// What the last life has kept of a user counts only where no other station has had the user
     /// since.
     fn look_at_kept(&mut self, user: User, epoch: Epoch, is_given_back: bool, out: &mut Outputs) {
+        let node = self.node;
         let Some((kept, is_asked)) = self.kept.get_mut(&user) else { return };
         if kept.last == epoch {
             return;
         }
-        if is_given_back && kept.is_followed_by(epoch) {
+        if is_given_back && kept.is_followed_by(epoch, node) {
             // The controller may have to ask again, in a further epoch, or the next life.
             (kept.last, *is_asked) = (epoch, true);
             out.push(Output::Keep(user, Some(*kept)));

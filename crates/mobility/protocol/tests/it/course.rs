@@ -311,7 +311,7 @@ fn fault_59_a_tag_is_a_users_own_however_many_others_move() {
         let Output::Persist { user, record: Some(record), .. } = output else { continue };
         let Intent::Move { target, .. } = record.intent else { panic!("{record:?}") };
         let step = target.epoch.tag().wrapping_sub(owner(user.0).epoch.tag()) % 1024;
-        assert_eq!(step, 633, "{user}");
+        assert_eq!(step, 512, "{user}");
         given.push(target.epoch);
     }
     assert_eq!(given.len(), 3000);

@@ -15,9 +15,35 @@ const USER: User = User(5);
 /// The user was owned in epoch 5, and the move of epoch 7 was given up.
 const KEPT: Kept = Kept { epoch: Epoch(5), last: Epoch(7) };
 
-/// An epoch that comes so many steps behind the last that the station knows of.
+/// By which a controller gives the user back to the station that had it by `before`.
+fn giving_back(before: Epoch) -> Epoch {
+    let owner = Leg { node: NODE, incarnation: Incarnation(6), epoch: before };
+    let record = Record { anchor: ANCHOR, owner: Some(owner), intent: Intent::Settled };
+    let next = Epoch(before.0 + 1);
+    let mut controller =
+        Controller::new(Settings::default(), [(USER, record)], next, &mut Vec::new());
+    let mut out = Vec::new();
+    let hello = Envelope {
+        from: NODE,
+        from_incarnation: LIFE,
+        to: NodeId::CONTROLLER,
+        to_incarnation: Incarnation(0),
+        message: Message::Hello,
+    };
+    controller.message(hello, &mut out);
+    let given = out.iter().find_map(|output| match output {
+        Output::Persist {
+            record: Some(Record { intent: Intent::Move { target, .. }, .. }),
+            ..
+        } => Some(target.epoch),
+        _ => None,
+    });
+    given.expect("the user is given back")
+}
+
+/// The epoch by which the user is given back, and the one behind that.
 fn behind(steps: u64) -> Epoch {
-    Epoch(KEPT.last.0 + 20 * 1024 + steps)
+    (0..steps).fold(KEPT.last, |before, _| giving_back(before))
 }
 
 fn station(settings: Settings) -> Station {
@@ -83,13 +109,15 @@ fn a_user_that_is_given_back_goes_on() {
 
 #[test]
 fn a_record_that_is_old_is_not_gone_on_with() {
-    for steps in [0, 2, 3, 500, 1023] {
+    let others = [6, 8, 9, 100].map(|other| giving_back(Epoch(other)));
+    let further = [behind(2), behind(3), Epoch(8), Epoch(KEPT.last.0 + 1024), Epoch(5 + 512)];
+    for epoch in others.into_iter().chain(further) {
         let mut station = station(Settings::default());
-        let out = prepare(&mut station, USER, behind(steps), None);
-        assert_eq!(keeps(&out), Some(None), "{steps} steps");
-        assert_eq!(adopt(&mut station, behind(steps), true), Contexts::New, "{steps} steps");
-        let out = imported(&mut station, behind(steps), true);
-        assert!(!out.contains(&Output::Count(Counter::ContextKept)), "{steps} steps: {out:?}");
+        let out = prepare(&mut station, USER, epoch, None);
+        assert_eq!(keeps(&out), Some(None), "{epoch}");
+        assert_eq!(adopt(&mut station, epoch, true), Contexts::New, "{epoch}");
+        let out = imported(&mut station, epoch, true);
+        assert!(!out.contains(&Output::Count(Counter::ContextKept)), "{epoch}: {out:?}");
     }
 }
 
@@ -184,31 +212,10 @@ fn a_user_that_leaves_is_not_kept() {
     assert_eq!(keeps(&out), Some(None));
 }
 
-/// A controller that starts again does not know of moves that were given up, and says so by the
-/// epoch that it gives.
+/// A controller that starts again does not know of moves that were given up: it names the ownership.
 #[test]
-fn the_first_epoch_of_a_controller_that_starts_again_is_known() {
-    let owner = Leg { node: NODE, incarnation: Incarnation(6), epoch: KEPT.epoch };
-    let record = Record { anchor: ANCHOR, owner: Some(owner), intent: Intent::Settled };
-    let mut controller =
-        Controller::new(Settings::default(), [(USER, record)], Epoch(4000), &mut Vec::new());
-    let mut out = Vec::new();
-    let hello = Envelope {
-        from: NODE,
-        from_incarnation: LIFE,
-        to: NodeId::CONTROLLER,
-        to_incarnation: Incarnation(0),
-        message: Message::Hello,
-    };
-    controller.message(hello, &mut out);
-    let given = out.iter().find_map(|output| match output {
-        Output::Persist {
-            record: Some(Record { intent: Intent::Move { target, .. }, .. }),
-            ..
-        } => Some(target.epoch),
-        _ => None,
-    });
-    let epoch = given.expect("the user is given back");
+fn a_user_is_given_back_by_a_controller_that_has_started_again() {
+    let epoch = giving_back(KEPT.epoch);
     let mut station = station(Settings::default());
     prepare(&mut station, USER, epoch, None);
     assert_eq!(adopt(&mut station, epoch, true), Contexts::Kept);
