@@ -2,6 +2,7 @@
 # Stations that keep their state are killed (SIGKILL) and start again: users that the controller
 # gives back go on with the counters of their last checkpoint, no packet comes or is counted twice,
 # and the counters go along when users move. A store from before users have moved is not gone on with.
+# A gateway that is killed goes on by the ways that it has kept while its controller says nothing.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 # shellcheck source-path=SCRIPTDIR source=../lib/handover_site.sh
@@ -136,6 +137,30 @@ under_traffic() {
     [ "$after" -gt "$before" ] && [ "$after" -le $((before + 2 * sent)) ]
 }
 
+# gateway_is_back: with its ways, whatever the controller does.
+gateway_is_back() {
+    kept gateway && killed gateway && start_keeping gateway
+}
+
+# The controller stands still meanwhile: what the gateway knows, its last life has kept.
+a_killed_gateway_goes_on() {
+    local site status
+    site=$(cat "$work/site.pid")
+    kill -STOP "$site"
+    gateway_is_back && flows
+    status=$?
+    kill -CONT "$site"
+    [ "$status" -eq 0 ] || return 1
+    # By ways that users have gone since, too.
+    move station-b --all-from station-a && wait_until 60 settled station-b && flows || return 1
+    kill -STOP "$site"
+    gateway_is_back && flows
+    status=$?
+    kill -CONT "$site"
+    [ "$status" -eq 0 ] && wait_until 60 settled station-b &&
+        move station-a --all-from station-b && wait_until 60 settled station-a && flows
+}
+
 # gone NAME SUCCESSOR
 gone() {
     "$WEFT" ctl gone "$1" --successor "$2" --controller site >>"$work/orders" 2>&1 || { tail -1 "$work/orders"; return 1; }
@@ -174,6 +199,7 @@ try 'a gateway, two stations that keep their state, and a controller' all_are_th
     try 'a station that is killed goes on with the counters of its users' a_killed_station_goes_on &&
     try 'they go along to another station, which is killed' counters_go_along &&
     try 'under traffic no packet comes twice or is counted twice' under_traffic &&
+    try 'a gateway that is killed goes on before its controller is heard' a_killed_gateway_goes_on &&
     try 'records of users that have been elsewhere since are not gone on with' old_records_are_not_gone_on_with &&
     try 'a store of another station is refused' a_store_of_another_station_is_refused
 close_report

@@ -81,10 +81,8 @@ write_files() {
         -e 's/^  address: 10.1.0.1/  address: 10.1.0.2/' "$work/station-a.yaml" >"$work/station-b.yaml"
     printf 'tls: {%s}\n' "$(enciphered site)" >>"$work/site.yaml"
     local name
-    for name in station-a station-b; do
-        printf 'state: {directory: state-%s}\n' "$name" >>"$work/$name.yaml"
-    done
     for name in gateway station-a station-b; do
+        printf 'state: {directory: state-%s}\n' "$name" >>"$work/$name.yaml"
         sed -i "s|^  role: .*|&\n  tls: {$(enciphered "$name"), controller: site}|" "$work/$name.yaml"
     done
 }

@@ -32,8 +32,8 @@ use weft_function::{PacketMetadata, Scope};
 pub use weft_mobility_protocol::User;
 use weft_mobility_protocol::{
     Anchor, AnchorPosture, Contexts, Counter, Direction, EndMarker, Envelope, Epoch, Incarnation,
-    Kept, Leg, Message, NodeId, Output, Posture, Reason, Station, Step, TimerKey, Timers,
-    Treatment, Ways,
+    Leg, Message, NodeId, Output, Posture, Reason, Station, Step, TimerKey, Timers, Treatment,
+    Ways,
 };
 use weft_node_config::{HandoverPlan, HandoverRole, UserKey};
 use weft_wire::{EtherType, Protocol, ethernet};
@@ -45,6 +45,7 @@ pub(crate) use self::machine::Told;
 use self::machine::{Machine, Outputs, user_of};
 use self::radio::Drains;
 pub use self::radio::{Radio, RadioError};
+pub(crate) use self::rest::Remembered;
 use self::teids::Teids;
 use crate::bearer::Steered;
 use crate::migration::transfer::{Asked, TransferError};
@@ -220,12 +221,6 @@ impl Mobility {
         }
     }
 
-    /// A station goes on with contexts of users that its last life owned.
-    pub fn remember(&mut self, owned: Vec<(User, Kept)>) {
-        let Machine::Station(station) = &mut self.machine else { return };
-        owned.into_iter().for_each(|(user, kept)| station.remember(user, kept));
-    }
-
     /// Notes what workers have finished, for the next round.
     pub fn note(&mut self, done: Done) {
         self.done.push(done);
@@ -386,12 +381,12 @@ impl Mobility {
 
     fn carry_out(&mut self, host: &mut dyn Host, user: Option<User>, output: Output) {
         match output {
-            // The thread that moves messages may have gone.
-            Output::Send(envelope) => drop(self.post.send(envelope)),
+            Output::Send(envelope) => self.send(host, envelope),
             Output::SetTimer(key, after) => self.set_timer(host, key, after),
             Output::CancelTimer(key) => self.timers.cancel(key),
             Output::Count(counter) => self.count(counter),
             Output::Keep(user, kept) => host.keep_owned(user, kept),
+            Output::KeepRoute(user, route) => host.keep_route(user, route),
             Output::Changed(user, change) => {
                 tracing::debug!(%user, from = change.from, to = change.to, event = change.event);
             }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::identity::{Direction, Epoch, Incarnation, Leg, NodeId, User};
 use crate::message::{Envelope, Message, RouteStage, Step};
 use crate::output::{AnchorPosture, Counter, EndMarker, Output, TimerKey, TimerKind};
+use crate::record::Route;
 use crate::settings::Settings;
 use crate::transition::{Role, Transition};
 
@@ -74,6 +75,13 @@ impl Entry {
         }
     }
 
+    /// What is to be kept for the next life: the only way.
+    fn route(&self) -> Option<Route> {
+        let serves = self.state == State::Serving && self.next.is_none();
+        let is_aborted = self.stage == RouteStage::Abort;
+        serves.then_some(Route { epoch: self.epoch, is_aborted, leg: self.serving })
+    }
+
     fn is_open(&self) -> bool {
         self.ended || self.serving.is_none()
     }
@@ -101,6 +109,16 @@ impl Anchor {
         };
         anchor.hello(out);
         anchor
+    }
+
+    /// The last life has kept this way to the user ([`Output::KeepRoute`]): no move that would
+    /// change it has gone on since. The controller says the ways of all users anew in any case.
+    pub fn remember(&mut self, user: User, route: Route, out: &mut Outputs) {
+        let Route { epoch, is_aborted, leg } = route;
+        let stage = if is_aborted { RouteStage::Abort } else { RouteStage::Complete };
+        let entry = entry(State::Serving, (epoch, stage), leg, None);
+        out.push(Output::SteerAnchor(user, entry.posture()));
+        self.entries.insert(user, entry);
     }
 
     /// Where the anchor is with a user.
@@ -259,6 +277,7 @@ impl Anchor {
             entry.state = State::Serving;
             out.push(Output::Changed(user, change(State::Closing, event, State::Serving)));
             out.push(Output::SteerAnchor(user, entry.posture()));
+            out.push(Output::KeepRoute(user, entry.route()));
             self.routed(user, epoch, RouteStage::Complete, out);
         }
         self.cancel(user, out);
@@ -266,8 +285,11 @@ impl Anchor {
 
     fn put(&mut self, user: User, entry: Entry, event: &'static str, out: &mut Outputs) {
         out.push(Output::SteerAnchor(user, entry.posture()));
-        let to = entry.state;
+        let (to, kept) = (entry.state, entry.route());
         let before = self.entries.insert(user, entry);
+        if before.as_ref().and_then(Entry::route) != kept {
+            out.push(Output::KeepRoute(user, kept));
+        }
         let from = before.map_or("Absent", |before| before.state.name());
         if from != to.name() {
             let to = to.name();
@@ -279,6 +301,9 @@ impl Anchor {
         self.cancel(user, out);
         out.push(Output::Discard(user));
         if let Some(entry) = self.entries.remove(&user) {
+            if entry.route().is_some() {
+                out.push(Output::KeepRoute(user, None));
+            }
             let (from, event, to) = (entry.state.name(), "Route(Remove)", "Absent");
             out.push(Output::Changed(user, Transition { role: Role::Anchor, from, event, to }));
         }

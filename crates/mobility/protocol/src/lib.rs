@@ -45,7 +45,7 @@ pub use output::{
     AnchorPosture, Contexts, Counter, EndMarker, Output, Posture, TimerKey, TimerKind, Treatment,
     Ways,
 };
-pub use record::Kept;
+pub use record::{Kept, Route};
 pub use settings::{Arrival, Settings};
 pub use station::Station;
 pub use timers::Timers;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::identity::{Direction, Epoch, Leg, NodeId, User};
 use crate::message::Envelope;
-use crate::record::{Kept, Notice, Record};
+use crate::record::{Kept, Notice, Record, Route};
 use crate::transition::Transition;
 
 /// Something to be done. Outputs are carried out in the order they come.
@@ -43,6 +43,11 @@ pub enum Output {
     /// ([`Station::remember`](crate::Station::remember)), or that it does not. Nothing waits for
     /// that, but what is kept stays in order, contexts among it.
     Keep(User, Option<Kept>),
+    /// Keep the user's only way, for the anchor's next life
+    /// ([`Anchor::remember`](crate::Anchor::remember)), or that there is none. Answers that come
+    /// behind and let a move go on, or end the user, leave once that is durable
+    /// ([`Step::needs_kept`](crate::Step::needs_kept)).
+    KeepRoute(User, Option<Route>),
     /// Contexts that stayed at export are used again.
     Resume {
         /// Whose.

@@ -1,8 +1,10 @@
-//! What a controller and a station store of a user, and what a controller tells of it.
+//! What controller, station and anchor store of a user, and what a controller tells of it.
 
 mod kept;
+mod route;
 
 pub use self::kept::Kept;
+pub use self::route::Route;
 use crate::identity::{Epoch, Leg, NodeId, User};
 
 /// What the controller must know of a user after it has started again.

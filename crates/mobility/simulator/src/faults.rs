@@ -106,6 +106,7 @@ impl World {
         }
         if let Some(anchor) = self.anchors.get_mut(&node) {
             anchor.machine = None;
+            anchor.disk.lose_unwritten(self.random.between(0, 3));
             touched.extend(anchor.plane.users());
             for user in &touched {
                 anchor.plane.discard(*user, |packet| lost.push(packet));

@@ -81,11 +81,13 @@ pub enum Mutation {
     SkipDrain,
     /// A station goes on with whatever contexts it has kept.
     TrustCheckpoints,
+    /// An anchor lets a move go on before its disk has forgotten the way until then.
+    AnswerEarly,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 17] = [
+    pub const ALL: [Mutation; 18] = [
         Mutation::SkipFence,
         Mutation::OpenGateEarly,
         Mutation::KeepProcessing,
@@ -103,6 +105,7 @@ impl Mutation {
         Mutation::SameIncarnation,
         Mutation::SkipDrain,
         Mutation::TrustCheckpoints,
+        Mutation::AnswerEarly,
     ];
 
     /// The name by which it is chosen.
@@ -125,6 +128,7 @@ impl Mutation {
             Mutation::SameIncarnation => "same-incarnation",
             Mutation::SkipDrain => "skip-drain",
             Mutation::TrustCheckpoints => "trust-checkpoints",
+            Mutation::AnswerEarly => "answer-early",
         }
     }
 }

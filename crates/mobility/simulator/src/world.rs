@@ -79,6 +79,7 @@ pub(crate) struct AnchorNode {
     pub life: u32,
     pub machine: Option<Anchor>,
     pub plane: AnchorPlane<Packet>,
+    pub disk: Disk,
 }
 
 #[derive(Debug)]
@@ -180,7 +181,8 @@ impl World {
         }
         for id in (1..=anchors.max(1)).map(|at| NodeId(1000 + at)) {
             let plane = AnchorPlane::new(limits);
-            self.anchors.insert(id, AnchorNode { life: 0, machine: None, plane });
+            self.anchors
+                .insert(id, AnchorNode { life: 0, machine: None, plane, disk: Disk::default() });
             self.restart(id);
         }
         for user in (1..=users).map(User) {
@@ -325,7 +327,11 @@ impl World {
             }
             anchor.life = (anchor.life + again).max(1);
             let life = Incarnation(anchor.life);
-            anchor.machine = Some(Anchor::new(node, life, settings, &mut out));
+            let mut machine = Anchor::new(node, life, settings, &mut out);
+            for (user, route) in anchor.disk.routes() {
+                machine.remember(user, route, &mut out);
+            }
+            anchor.machine = Some(machine);
         }
         self.note(None, || format!("{node} starts"));
         self.carry_out(node, None, out);

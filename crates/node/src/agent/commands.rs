@@ -255,7 +255,8 @@ impl Agent {
         let plan = plan.ok_or(NoHandover)?;
         let (mut mobility, out, mail) =
             Mobility::new(plan, (incarnation, secret), self.waker.clone());
-        mobility.remember(std::mem::take(&mut self.persistence.owned));
+        let remembered = std::mem::take(&mut self.persistence.remembered);
+        mobility.remember(&mut self.transfers(), remembered);
         mobility.take(&mut self.transfers(), out);
         self.mobility = Some(Box::new(mobility));
         Ok(mail)

@@ -85,7 +85,7 @@ impl Restoration<'_> {
         begun: Instant,
     ) -> Result<(), BuildError> {
         let goes = Goes { last: read_life(&store)?, begun };
-        self.node.persistence.owned = owned::read(&store)?;
+        self.node.persistence.remembered = owned::read(&store)?;
         self.go_on_with_sessions(&store)?;
         let crashes = match goes.last {
             Some(life) if !life.stopped => read_crashes(&store)?.saturating_add(1),

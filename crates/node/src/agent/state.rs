@@ -21,7 +21,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use weft_mobility_protocol::{Kept, User};
 use weft_node_config::Blueprint;
 use weft_state::{Change, Done, Durability, Kind, Store, Writer};
 
@@ -38,6 +37,7 @@ use self::suspended::Upgrade;
 use super::contexts::FunctionContexts;
 use crate::bearer::{Bearers, Staged, Subscribers, record};
 use crate::error::BuildError;
+use crate::mobility::Remembered;
 use crate::subscribers::Whose;
 
 /// Default bearers that commands have added, by their numbers.
@@ -50,9 +50,11 @@ pub(super) const COMPOSITIONS: Kind = Kind(3);
 pub(super) const CONTEXTS: Kind = Kind(4);
 /// Users that a station owns, by their numbers.
 pub(super) const OWNED: Kind = Kind(7);
+/// An anchor's ways to users, by their numbers.
+pub(super) const ROUTES: Kind = Kind(8);
 /// All kinds but the node's own.
-pub(super) const ALL: [Kind; 8] =
-    [BEARERS, DEDICATED, COMPOSITIONS, CONTEXTS, OWNED, SESSIONS, REPORTED, NOTES];
+pub(super) const ALL: [Kind; 9] =
+    [BEARERS, DEDICATED, COMPOSITIONS, CONTEXTS, OWNED, ROUTES, SESSIONS, REPORTED, NOTES];
 /// What is known of the node itself.
 pub(super) const NODE: Kind = Kind(5);
 
@@ -164,8 +166,8 @@ pub(crate) struct Persistence {
     pub(super) state: Option<Box<State>>,
     /// What the configuration says of compositions.
     pub configured: Configured,
-    /// Users that the last life owned, until the node takes part in moves.
-    pub owned: Vec<(User, Kept)>,
+    /// What the last life has kept of users that move, until the node takes part in that.
+    pub remembered: Remembered,
     /// Another node stands by.
     pub standby: Option<Box<Standby>>,
     /// Another process takes the node over.
@@ -180,7 +182,7 @@ impl Persistence {
         Persistence {
             state: None,
             configured,
-            owned: Vec::new(),
+            remembered: Remembered::default(),
             standby: None,
             upgrade: None,
             loading: None,

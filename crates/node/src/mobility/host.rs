@@ -1,7 +1,7 @@
 //! What the machines' decisions are carried out by.
 
 use weft_dpdk::Pool;
-use weft_mobility_protocol::{Kept, User};
+use weft_mobility_protocol::{Kept, Route, User};
 use weft_node_config::Blueprint;
 
 use crate::bearer::Steered;
@@ -37,6 +37,10 @@ pub(crate) trait Host {
     fn remove_added(&mut self, member: &Member);
     /// By what the node owns a user from now on, for its next life.
     fn keep_owned(&mut self, user: User, kept: Option<Kept>);
+    /// The only way to a user, for the next life, or that there is none.
+    fn keep_route(&mut self, user: User, route: Option<Route>);
+    /// Calls `done` once all that is kept is durable.
+    fn behind_kept(&mut self, done: Box<dyn FnOnce() + Send>);
     /// Other contexts are about to come in the place of a user's.
     fn begin_contexts_anew(&mut self, member: &Member);
     /// Leaves a user the contexts that the last life has kept.

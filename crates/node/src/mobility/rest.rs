@@ -3,9 +3,12 @@
 //! That process has the incarnation of the one before, so nothing has happened for controller and
 //! other nodes but that connections began anew. What they have said meanwhile, they say again.
 
-use weft_mobility_protocol::User;
+use weft_mobility_protocol::{Kept, Route, User};
 
 use super::*;
+
+/// What a node's last life has kept of its part in moves.
+pub(crate) type Remembered = (Vec<(User, Kept)>, Vec<(User, Route)>);
 
 /// Why another process cannot go on with the node's part in moves.
 #[derive(Debug, thiserror::Error)]
@@ -58,8 +61,47 @@ impl Mobility {
                 .map_err(|unknown| NotGoneOn::Unknown(user, unknown.to_string()))?;
             mobility.take_on(host, user);
         }
-        mobility.take(host, out);
+        // Nothing of these has to wait for a user's turn.
+        out.into_iter().for_each(|output| mobility.carry_out(host, None, output));
         Ok(mobility)
+    }
+
+    /// Goes on with what the last life has kept: contexts of users that a station owned, and an
+    /// anchor's ways to users.
+    pub fn remember(&mut self, host: &mut dyn Host, (owned, routes): Remembered) {
+        match &mut self.machine {
+            Machine::Station(station) => {
+                owned.into_iter().for_each(|(user, kept)| station.remember(user, kept));
+            }
+            Machine::Anchor(_) => {
+                routes.into_iter().for_each(|(user, route)| self.go_on_by(host, user, route));
+            }
+        }
+    }
+
+    /// An anchor goes on by a way to a user.
+    fn go_on_by(&mut self, host: &mut dyn Host, user: User, route: Route) {
+        if let Err(unknown) = self.know(host, user) {
+            tracing::warn!(%user, "{unknown}");
+            return host.keep_route(user, None);
+        }
+        let mut out = Vec::new();
+        if let Machine::Anchor(anchor) = &mut self.machine {
+            anchor.remember(user, route, &mut out);
+        }
+        self.take(host, out);
+    }
+
+    /// A message leaves; an answer that lets a move go on, once what an anchor keeps is durable.
+    pub(super) fn send(&self, host: &mut dyn Host, envelope: Envelope) {
+        let waits =
+            matches!(&envelope.message, Message::Handover { step, .. } if step.needs_kept());
+        if waits {
+            let post = self.post.clone();
+            return host.behind_kept(Box::new(move || drop(post.send(envelope))));
+        }
+        // The thread that moves messages may have gone.
+        drop(self.post.send(envelope));
     }
 
     /// A user is treated as it was in the process before.

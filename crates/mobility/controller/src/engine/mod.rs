@@ -305,6 +305,7 @@ impl Engine {
                 | Output::Drain { .. }
                 | Output::Discard(_)
                 | Output::Keep(..)
+                | Output::KeepRoute(..)
                 | Output::SendEndMarker { .. } => {}
             }
         }

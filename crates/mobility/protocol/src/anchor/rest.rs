@@ -6,7 +6,7 @@ use super::{Anchor, Entry, Outputs, State, entry};
 use crate::identity::{Incarnation, NodeId, User};
 use crate::message::RouteStage;
 use crate::message::rest::{Reading, Written};
-use crate::output::AnchorPosture;
+use crate::output::{AnchorPosture, Output};
 use crate::settings::Settings;
 
 const KIND: u8 = 2;
@@ -49,6 +49,8 @@ impl Anchor {
         let mut anchor =
             Anchor { node, incarnation, settings, known, attempt: 0, entries, removed };
         anchor.hello(out);
+        let entries = anchor.entries.iter();
+        out.extend(entries.map(|(user, entry)| Output::KeepRoute(*user, entry.route())));
         Some(anchor)
     }
 

@@ -19,7 +19,7 @@ impl World {
         let lost = !hidden && out.contains(&Output::Count(Counter::ContextLost));
         for output in out {
             match output {
-                Output::Send(envelope) => self.send_message(envelope),
+                Output::Send(envelope) => self.send_behind_kept(node, envelope),
                 Output::SetTimer(key, after) => {
                     if self.is(Mutation::NoGateTimers) && matches!(key.kind, TimerKind::Gate(_)) {
                         continue;
@@ -38,6 +38,7 @@ impl World {
                     self.import(node, user, epoch, contexts);
                 }
                 Output::Keep(user, kept) => self.keep(node, user, kept),
+                Output::KeepRoute(user, route) => self.keep_route(node, user, route),
                 Output::Resume { user, rolled_back } => {
                     self.resume(node, user, rolled_back && lost);
                 }

@@ -1,26 +1,31 @@
-//! Disks of stations: which users they own, and checkpoints of contexts. A write takes its time,
-//! and a station that dies loses those that are not done, from some of them on.
+//! Disks: which users stations own, checkpoints of contexts, and anchors' ways to users. A write
+//! takes its time, and a node that dies loses those that are not done, from some of them on.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use weft_mobility_protocol::{Contexts, Kept, NodeId, User};
+use weft_mobility_protocol::{Contexts, Envelope, Kept, Message, NodeId, Route, User};
 
 use crate::check::Promise;
 use crate::event::Event;
+use crate::random::Random;
 use crate::scenario::Mutation;
 use crate::user::Context;
 use crate::world::World;
 
+/// A write, or an answer that waits for those before it.
 #[derive(Debug)]
 enum Write {
+    Answer(Envelope),
+    Route(User, Option<Route>),
     User(User, Option<Kept>),
     NoContext(User),
     Contexts(Vec<(User, Context)>),
 }
 
-/// The disk of one station.
+/// The disk of one station or anchor.
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
+    routes: BTreeMap<User, Route>,
     users: BTreeMap<User, Kept>,
     contexts: BTreeMap<User, Context>,
     waiting: VecDeque<Write>,
@@ -35,24 +40,47 @@ impl Disk {
         self.users.iter().map(|(user, kept)| (*user, *kept))
     }
 
+    pub fn routes(&self) -> Vec<(User, Route)> {
+        self.routes.iter().map(|(user, route)| (*user, *route)).collect()
+    }
+
     pub fn context(&self, user: User) -> Option<Context> {
         self.contexts.get(&user).copied()
     }
 
-    /// The station dies when this many of its writes are done.
+    /// The node dies when this many of its writes are done.
     pub fn lose_unwritten(&mut self, done: u64) {
         self.given.clear();
-        let writes = std::mem::take(&mut self.waiting).into_iter().take(done as usize);
-        writes.for_each(|one| self.write(one));
+        let waiting = std::mem::take(&mut self.waiting);
+        let writes = waiting.into_iter().filter(|one| !matches!(one, Write::Answer(_)));
+        writes.take(done as usize).for_each(|one| drop(self.write(one)));
     }
 
-    fn write(&mut self, one: Write) {
+    fn write(&mut self, one: Write) -> Option<Envelope> {
         match one {
+            Write::Answer(envelope) => return Some(envelope),
+            Write::Route(user, Some(route)) => _ = self.routes.insert(user, route),
+            Write::Route(user, None) => _ = self.routes.remove(&user),
             Write::User(user, Some(kept)) => _ = self.users.insert(user, kept),
             Write::User(user, None) => _ = self.users.remove(&user),
             Write::NoContext(user) => _ = self.contexts.remove(&user),
             Write::Contexts(contexts) => self.contexts.extend(contexts),
         }
+        None
+    }
+
+    /// The oldest write is done, and answers that have waited for it leave.
+    fn write_oldest(&mut self) -> Vec<Envelope> {
+        let mut answers = Vec::new();
+        let mut oldest = self.waiting.pop_front();
+        while let Some(one) = oldest {
+            answers.extend(self.write(one));
+            oldest = match self.waiting.front() {
+                Some(Write::Answer(_)) => self.waiting.pop_front(),
+                _ => None,
+            };
+        }
+        answers
     }
 }
 
@@ -63,24 +91,48 @@ impl World {
         self.begin_to_write(node, Write::User(user, kept));
     }
 
+    /// An anchor keeps the only way to a user.
+    pub fn keep_route(&mut self, node: NodeId, user: User, route: Option<Route>) {
+        self.note(Some(user), || format!("{node} keeps {route:?}"));
+        self.begin_to_write(node, Write::Route(user, route));
+    }
+
     fn begin_to_write(&mut self, node: NodeId, write: Write) {
-        let (now, delay) = (self.time, self.random.between(50, 3_000));
-        let Some(station) = self.stations.get_mut(&node) else { return };
-        let (life, disk) = (station.life, &mut station.disk);
+        let now = self.time;
+        // Of its own: what else happens in a run does not depend on how many writes there are.
+        let delay = Random::new(now << 16 | u64::from(node.0)).between(50, 3_000);
+        let Some((life, disk)) = self.disk(node) else { return };
         disk.waiting.push_back(write);
         disk.last = disk.last.max(now + delay);
         let time = disk.last;
         self.at(time, Event::Kept { node, life });
     }
 
+    /// The disk of a node that lives, and which life that is.
+    fn disk(&mut self, node: NodeId) -> Option<(u32, &mut Disk)> {
+        if let Some(station) = self.stations.get_mut(&node) {
+            return station.machine.is_some().then_some((station.life, &mut station.disk));
+        }
+        let anchor = self.anchors.get_mut(&node)?;
+        anchor.machine.is_some().then_some((anchor.life, &mut anchor.disk))
+    }
+
     /// The oldest write is done.
-    pub fn kept(&mut self, node: NodeId, life: u32) {
-        let Some(station) = self.stations.get_mut(&node) else { return };
-        if station.life == life
-            && station.machine.is_some()
-            && let Some(oldest) = station.disk.waiting.pop_front()
-        {
-            station.disk.write(oldest);
+    pub fn kept(&mut self, node: NodeId, of: u32) {
+        let Some((_, disk)) = self.disk(node).filter(|(life, _)| *life == of) else { return };
+        for envelope in disk.write_oldest() {
+            self.send_message(envelope);
+        }
+    }
+
+    /// A message leaves, or waits for the disk.
+    pub fn send_behind_kept(&mut self, node: NodeId, envelope: Envelope) {
+        let is_early = self.is(Mutation::AnswerEarly);
+        let waits =
+            matches!(&envelope.message, Message::Handover { step, .. } if step.needs_kept());
+        match self.disk(node).filter(|(_, disk)| waits && !is_early && !disk.waiting.is_empty()) {
+            Some((_, disk)) => disk.waiting.push_back(Write::Answer(envelope)),
+            None => self.send_message(envelope),
         }
     }
 

@@ -16,7 +16,8 @@ fn scenario(mutation: Mutation) -> Scenario {
         Mutation::IgnoreIncarnation
         | Mutation::SameIncarnation
         | Mutation::HideLostContexts
-        | Mutation::TrustCheckpoints => {
+        | Mutation::TrustCheckpoints
+        | Mutation::AnswerEarly => {
             faults.deaths = true;
             faults.messages = true;
         }

@@ -1,30 +1,42 @@
-//! Users that the node owns as a station: the next life goes on with their contexts where the
-//! controller gives them back.
+//! What the node is for users that move: a station owns them, an anchor has ways to them. The next
+//! life goes on with contexts where the controller gives users back, and with the ways at once.
 
-use weft_mobility_protocol::{Kept, User};
-use weft_state::{Change, Records, StateError};
+use weft_mobility_protocol::{Kept, Route, User};
+use weft_state::{Change, Kind, Records, StateError};
 
-use super::{OWNED, Persistence};
+use super::{OWNED, Persistence, ROUTES};
+use crate::mobility::Remembered;
 use crate::subscribers::Whose;
 
-/// Users that the last life owned.
+/// What the last life has kept of users that move.
 ///
 /// # Errors
 /// [`StateError`], where a record is damaged or of a newer release.
-pub(in crate::agent) fn read(records: &dyn Records) -> Result<Vec<(User, Kept)>, StateError> {
-    let mut owned = Vec::new();
-    records.each_of(OWNED, &mut |key, version, octets| {
-        if version > Kept::VERSION {
+pub(in crate::agent) fn read(records: &dyn Records) -> Result<Remembered, StateError> {
+    Ok((
+        each(records, (OWNED, Kept::VERSION), Kept::read)?,
+        each(records, (ROUTES, Route::VERSION), Route::read)?,
+    ))
+}
+
+fn each<T>(
+    records: &dyn Records,
+    (kind, newest): (Kind, u8),
+    read: fn(u8, &[u8]) -> Option<T>,
+) -> Result<Vec<(User, T)>, StateError> {
+    let mut all = Vec::new();
+    records.each_of(kind, &mut |key, version, octets| {
+        if version > newest {
             return Err(format!("a user that moves of version {version}, of a newer release"));
         }
         let user = key.try_into().map(u64::from_be_bytes);
-        let (Ok(user), Some(kept)) = (user, Kept::read(version, octets)) else {
+        let (Ok(user), Some(kept)) = (user, read(version, octets)) else {
             return Err("a record of a user that moves, which means nothing".to_owned());
         };
-        owned.push((User(user), kept));
+        all.push((User(user), kept));
         Ok(())
     })?;
-    Ok(owned)
+    Ok(all)
 }
 
 impl Persistence {
@@ -34,6 +46,15 @@ impl Persistence {
         self.keep_changes(vec![match kept {
             Some(kept) => Change::put(OWNED, &key, Kept::VERSION, &kept.octets()),
             None => Change::remove(OWNED, &key),
+        }]);
+    }
+
+    /// The only way to a user from now on, or that there is none.
+    pub fn keep_route(&mut self, user: User, route: Option<Route>) {
+        let key = user.0.to_be_bytes();
+        self.keep_changes(vec![match route {
+            Some(route) => Change::put(ROUTES, &key, Route::VERSION, &route.octets()),
+            None => Change::remove(ROUTES, &key),
         }]);
     }
 

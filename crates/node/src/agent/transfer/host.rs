@@ -1,7 +1,7 @@
 //! How the node carries out what the handover protocol decides.
 
 use weft_dpdk::Pool;
-use weft_mobility_protocol::Kept;
+use weft_mobility_protocol::{Kept, Route};
 use weft_node_config::Blueprint;
 
 use super::UserTransfers;
@@ -59,6 +59,15 @@ impl Host for UserTransfers<'_> {
 
     fn keep_owned(&mut self, user: User, kept: Option<Kept>) {
         self.node.persistence.keep_owned(user, kept);
+    }
+
+    fn keep_route(&mut self, user: User, route: Option<Route>) {
+        self.node.persistence.keep_route(user, route);
+    }
+
+    fn behind_kept(&mut self, done: Box<dyn FnOnce() + Send>) {
+        // A disk that refuses keeps no user from moving.
+        self.node.persistence.when_durable(Box::new(move |_| done()));
     }
 
     fn begin_contexts_anew(&mut self, member: &Member) {

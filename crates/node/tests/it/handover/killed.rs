@@ -5,7 +5,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use weft_mobility_protocol::{Incarnation, Kept, NodeId, User};
+use weft_mobility_protocol::controller::Stage;
+use weft_mobility_protocol::{Epoch, Incarnation, Kept, NodeId, Route, User};
 use weft_state::{Change, Kind, Owner, Role, Store};
 
 use super::nodes::{GATEWAY, KEEPING, station};
@@ -13,8 +14,9 @@ use super::world::{ANCHOR, FIRST, SOURCE, TARGET, World, turn};
 use crate::captured::{self, captures, records, store_of, to_octets, written_alike};
 use crate::common::Rig;
 
-/// Users that a station owns.
+/// Users that a station owns, and an anchor's ways to users.
 const OWNED: Kind = Kind(7);
+const ROUTES: Kind = Kind(8);
 const USERS: u64 = 4;
 
 fn keeping(number: u32) -> String {
@@ -58,12 +60,17 @@ fn begin(world: &mut World, node: NodeId, folder: &Path, life: u32) {
 }
 
 fn owned(folder: &Path, number: u32) -> usize {
+    count(folder, &owner(number), OWNED)
+}
+
+/// Records of a kind on the disk.
+fn count(folder: &Path, owner: &Owner, kind: Kind) -> usize {
     let copy = tempfile::tempdir().unwrap();
     fs::copy(folder.join("state.redb"), copy.path().join("state.redb")).unwrap();
-    let store = Store::open(copy.path(), &owner(number)).unwrap();
+    let store = Store::open(copy.path(), owner).unwrap();
     let mut count = 0;
     store
-        .each(OWNED, |_, _, _| {
+        .each(kind, |_, _, _| {
             count += 1;
             Ok(())
         })
@@ -201,6 +208,88 @@ fn records_that_mean_nothing_or_are_of_a_newer_release_are_refused() {
     }
 }
 
+fn gateway() -> Owner {
+    Owner { role: Role::Node, name: "gateway".to_owned() }
+}
+
+fn kept_gateway(folder: &Path) -> Rig {
+    let state = "state: {directory: unused}\nports:";
+    let store = Store::open(folder, &gateway()).unwrap();
+    Rig::restored(&GATEWAY.replacen("ports:", state, 1), store).unwrap()
+}
+
+/// A gateway that keeps its state in the folder, and stations that keep nothing.
+fn world_of_gateway(folder: &Path, users: u64) -> World {
+    let rigs = [
+        (ANCHOR, kept_gateway(folder)),
+        (SOURCE, Rig::new(&station(2, KEEPING))),
+        (TARGET, Rig::new(&station(3, KEEPING))),
+    ];
+    World::of(rigs.into(), users)
+}
+
+#[test]
+fn a_killed_gateway_goes_on_by_its_ways_before_its_controller_is_heard() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = world_of_gateway(folder.path(), USERS);
+    world.move_under_traffic(TARGET);
+    world.settle();
+    world.wait_durable(ANCHOR);
+    let left = tempfile::tempdir().unwrap();
+    fs::copy(folder.path().join("state.redb"), left.path().join("state.redb")).unwrap();
+    world.rigs.remove(&ANCHOR).expect("it lives");
+    // No message comes through.
+    world.lossy = 1000;
+    world.join(ANCHOR, kept_gateway(left.path()), Incarnation(8));
+    world.check_all_arrived();
+    assert_eq!(world.drops(), [].into());
+    world.lossy = 0;
+    world.settle();
+    world.move_under_traffic(SOURCE);
+    world.check_all_arrived();
+    assert_eq!(world.drops(), [].into());
+}
+
+#[test]
+fn a_way_that_a_user_may_leave_is_not_on_the_disk_any_more() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = world_of_gateway(folder.path(), 1);
+    world.wait_durable(ANCHOR);
+    assert_eq!(count(folder.path(), &gateway(), ROUTES), 1);
+    world.move_all(TARGET);
+    while world.controller.stage(User(FIRST)) != Some(Stage::Moving) {
+        world.round();
+    }
+    // The disk is not waited for.
+    assert_eq!(count(folder.path(), &gateway(), ROUTES), 0);
+    world.rest();
+    world.wait_durable(ANCHOR);
+    assert_eq!(count(folder.path(), &gateway(), ROUTES), 1);
+    world.forget(User(FIRST));
+    assert_eq!(count(folder.path(), &gateway(), ROUTES), 0);
+}
+
+#[test]
+fn ways_that_mean_nothing_or_are_of_a_newer_release_are_refused() {
+    let way = Route { epoch: Epoch(5), is_aborted: false, leg: None }.octets();
+    for (version, octets, told) in
+        [(1, &way[..8], "means nothing"), (2, &way[..], "version 2, of a newer release")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path(), &gateway()).unwrap();
+        let key = 100_u64.to_be_bytes();
+        store.write(&[Change::put(ROUTES, &key, version, octets)]).unwrap();
+        drop(store);
+        let store = Store::open(folder.path(), &gateway()).unwrap();
+        let state = "state: {directory: unused}\nports:";
+        let refused = Rig::restored(&GATEWAY.replacen("ports:", state, 1), store).err();
+        let refused = refused.expect("it is refused").to_string();
+        assert!(refused.contains(told), "{refused}");
+    }
+}
+
 fn said_by(records: &[captured::Record]) -> Value {
     let said = records.iter().map(|record| {
         let kept = Kept::read(record.version, &to_octets(&record.octets)).expect("it is read");
@@ -227,6 +316,37 @@ fn records_of_all_releases_are_read() {
         let store = store_of(&kept.records, folder.path(), &owner(2));
         Rig::restored(&keeping(2), store).unwrap();
         assert_eq!(said_by(&kept.records), kept.shown, "release {release}");
+    }
+    written_alike(all.last().unwrap(), &now);
+}
+
+#[test]
+fn ways_of_all_releases_are_read() {
+    let _turn = turn();
+    let read = |records: &[captured::Record]| {
+        let read = records.iter().map(|record| {
+            let route = Route::read(record.version, &to_octets(&record.octets)).expect("it is read");
+            let leg = route.leg.map(|leg| [leg.node.0.into(), leg.incarnation.0.into(), leg.epoch.0]);
+            json!({"user": record.key, "epoch": route.epoch.0, "aborted": route.is_aborted, "leg": leg})
+        });
+        read.collect::<Value>()
+    };
+    let now = {
+        let folder = tempfile::tempdir().unwrap();
+        let mut world = world_of_gateway(folder.path(), 2);
+        world.wait_durable(ANCHOR);
+        let left = tempfile::tempdir().unwrap();
+        fs::copy(folder.path().join("state.redb"), left.path().join("state.redb")).unwrap();
+        let records = records(left.path(), &gateway(), &[ROUTES.0]);
+        captured::Kept { shown: read(&records), records }
+    };
+    assert_eq!(now.records.len(), 2);
+    let all = captures("records-ways", &now);
+    for (release, kept) in &all {
+        let folder = tempfile::tempdir().unwrap();
+        drop(store_of(&kept.records, folder.path(), &gateway()));
+        kept_gateway(folder.path());
+        assert_eq!(read(&kept.records), kept.shown, "release {release}");
     }
     written_alike(all.last().unwrap(), &now);
 }
