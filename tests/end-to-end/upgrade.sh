@@ -159,10 +159,39 @@ is_faster_than_a_command() {
     ! wait "$commanding"
 }
 
-goes_over_called() {
-    moves police process || return 1
-    refused 'function police runs in a process' "$WEFT" run --take-over "$netns_work/node.yaml" || return 1
-    moves police call && take_over "$WEFT" && moves police process
+# of_process FIELD: what the node says of the process of the function that counts.
+of_process() {
+    "$WEFT" show runtime --json | jq -r ".functions[] | select(.name == \"count\") | .process.$1"
+}
+
+# is_in_its_process PROCESS: the function is in that process, which has not failed.
+is_in_its_process() {
+    [ "$(of_process process) $(of_process failures)" = "$1 0" ] && return
+    "$WEFT" show runtime
+    return 1
+}
+
+# process_does_not_come PROGRAM PATTERN: a new process is refused whose function runs in PROGRAM.
+process_does_not_come() {
+    local before status
+    before=$(of_process process)
+    in_ns n env WEFT_PROGRAM="$1" "$WEFT" run --take-over "$netns_work/node.yaml" >"$netns_work/refused.log" 2>&1
+    status=$?
+    [ "$status" -eq 2 ] && tail -n 1 "$netns_work/refused.log" | grep -q "$2" && is_in_its_process "$before" && return
+    echo "exit code $status" && cat "$netns_work/refused.log"
+    return 1
+}
+
+# goes_over_in_a_process: the new process of the node has the function in a new one of its own,
+# and nothing is left of the old one.
+goes_over_in_a_process() {
+    local before folder=/run/weft-router-$node
+    before=$(of_process process)
+    [ -d "$folder" ] || { echo "$folder is not there" && return 1; }
+    take_over "$WEFT" || return 1
+    is_gone "$before" || { echo "process $before of the function is still there" && return 1; }
+    [ ! -e "$folder" ] || { ls "$folder" && return 1; }
+    [ "$(of_process process)" != "$before" ] && is_in_its_process "$(of_process process)"
 }
 
 # moves NAME COMPOSITION: a function, while packets pass.
@@ -246,11 +275,17 @@ check "each is counted once" equal "packets" "$(usage)" "$((begun + $(all_of cam
 stop_node TERM
 
 write_node_file ""
-sed -i 's/    function: marker/&\n    process: {onFailure: drop}/' "$netns_work/node.yaml"
+sed -i 's/{function: counter}/{function: counter, process: {onFailure: drop}}/' "$netns_work/node.yaml"
 try "a node with a function that may be in a process starts" start_it
 begun=$(usage)
 start_traffic
-try "a function in a process is called back, goes over, and returns" goes_over_called
+try "the function goes into its process" moves count process
+check "a new process whose function does not start is refused, the function stays" \
+    process_does_not_come /bin/false 'function count: its process does not come: its process ended'
+try "the node goes over, with the function in its process" goes_over_in_a_process
+try "and again" goes_over_in_a_process
+try "the function comes back" moves count call
+try "and the node goes over" take_over "$WEFT"
 sleep 0.5
 end_datagrams
 check "no datagram is lost, doubled or out of order" nothing_is_lost a b

@@ -2,6 +2,7 @@
 
 mod entry;
 mod prepared;
+mod questions;
 mod queues;
 mod remote;
 
@@ -14,6 +15,7 @@ use weft_offload::thread::ThreadPool;
 
 pub(crate) use self::entry::FunctionEntry;
 pub(crate) use self::prepared::Prepared;
+pub(crate) use self::questions::Exported;
 pub use self::queues::{FunctionQueues, start};
 pub use self::remote::remote;
 use crate::plan;
@@ -84,6 +86,11 @@ impl Functions {
     /// Whether the path to a function at another node is there for all workers.
     pub fn is_reachable(&self, function: &str) -> bool {
         self.remote(function).is_some_and(|shared| shared.iter().all(|one| one.is_up()))
+    }
+
+    /// Ends the processes of all functions, which another node has its own of.
+    pub fn end_processes(&mut self) {
+        self.supervisors.clear();
     }
 
     /// A function whose process the node has started by this configuration, and that is not

@@ -326,6 +326,12 @@ impl RemoteQueue {
         !self.held.is_empty()
     }
 
+    /// Packets that are held.
+    #[inline]
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
     /// The oldest packet that was held, once the function is there and has room.
     #[inline]
     pub fn next_held(&mut self, now: u64) -> Option<Result<(), (Refusal, ResumePoint)>> {

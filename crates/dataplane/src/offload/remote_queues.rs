@@ -245,6 +245,11 @@ impl RemoteQueues {
         self.remote_queues.iter().any(waits) || self.stages.iter().any(|stage| stage.away() > 0)
     }
 
+    /// Packets that wait for functions that are not there.
+    pub(crate) fn held(&self) -> usize {
+        self.remote_queues.iter().map(RemoteQueue::held).sum()
+    }
+
     /// A frame came back by this queue that no function can have sent.
     pub fn reject(&self, remote_queue: u16) {
         self.remote_queues[usize::from(remote_queue)].reject();

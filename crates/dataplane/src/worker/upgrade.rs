@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use weft_dpdk::Batch;
 
@@ -13,6 +15,8 @@ use crate::command::attachment::Inlet;
 /// Bursts that a queue is emptied of before it is the turn of others: all that a queue of a
 /// kernel interface holds.
 const BURSTS_AT_ONCE: usize = 128;
+/// How long functions in processes are waited for before it is asked whether to wait on.
+const LATE: Duration = Duration::from_millis(100);
 
 /// Received packets, by their octets: how many of each there were.
 pub type Seen = HashMap<u64, u32>;
@@ -68,18 +72,27 @@ pub fn digest(octets: &[u8]) -> u64 {
 
 impl Worker {
     /// Calls functions back from their threads, and carries what has been received: all queues
-    /// are empty once there was nothing. For each packet that came from a port `note` is told the
-    /// port and a number for its octets. Returns whether there was anything.
+    /// are empty once there was nothing, and functions in processes have no packet. For each
+    /// packet that came from a port `note` is told the port and a number for its octets. Returns
+    /// whether there was anything.
     pub fn drain_received(&mut self, note: &mut dyn FnMut(u16, u64)) -> bool {
         while let Some(busy) = self.recall() {
             if !busy {
-                std::thread::yield_now();
+                thread::yield_now();
             }
         }
         let mut busy = self.apply_commands();
+        busy |= self.waits_for_functions();
+        if !self.take_all_back() {
+            return true;
+        }
         self.carry_all_waiting();
         for inlet in 0..self.inlets.len() {
             for _ in 0..BURSTS_AT_ONCE {
+                // A burst finds room at every function then.
+                if !self.take_all_back() {
+                    return true;
+                }
                 if self.receive(inlet) == 0 {
                     break;
                 }
@@ -92,7 +105,24 @@ impl Worker {
             }
         }
         busy |= self.take_over();
+        busy |= self.waits_for_functions();
         busy | self.departure.relay()
+    }
+
+    /// Waits for the packets that functions in processes have, and carries them on. False where
+    /// one of them is late.
+    fn take_all_back(&mut self) -> bool {
+        let until = Instant::now() + LATE;
+        while self.waits_for_functions() {
+            if self.take_back() {
+                continue;
+            }
+            if Instant::now() >= until {
+                return false;
+            }
+            thread::yield_now();
+        }
+        true
     }
 
     /// Drops what its queues hold, which another process carries.
@@ -161,6 +191,6 @@ impl Worker {
 
     /// Packets that wait for functions or for their bearers.
     pub fn waiting(&self) -> usize {
-        self.queues.packets()
+        self.queues.packets() + self.remote_queues.held()
     }
 }

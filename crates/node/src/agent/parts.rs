@@ -12,7 +12,7 @@ use super::provisioning::Provisioning;
 use super::restore::Restoration;
 use super::show::UserViews;
 use super::transfer::UserTransfers;
-use super::upgrade::Offering;
+use super::upgrade::{Offering, ProcessContexts};
 use crate::bearer::Listeners;
 use crate::functions::Functions;
 use crate::migration::Migration;
@@ -111,6 +111,12 @@ impl Agent {
     pub(crate) fn offering(&mut self) -> Offering<'_> {
         let Parts { node, migration, mobility, .. } = self.parts();
         Offering { node, migration, mobility: mobility.map(|mobility| &*mobility) }
+    }
+
+    /// For contexts in processes that go over to another process of the node.
+    pub(crate) fn process_contexts(&self) -> ProcessContexts<'_> {
+        let Agent { configuration, functions, workers, clock, subscribers, .. } = self;
+        ProcessContexts { configuration, functions, workers, room: subscribers.room, clock }
     }
 
     /// For users and bearers as they are shown.

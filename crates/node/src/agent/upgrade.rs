@@ -4,13 +4,16 @@
 //! follow is agreed on beforehand, so that behind the last packet only their octets have to go.
 //! From the beginning to the end the store is closed and commands are refused.
 
+mod processes;
+
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use weft_function::Scope;
-use weft_node_config::Blueprint;
+use weft_node_config::{Blueprint, Composition, FunctionPlan};
 use weft_state::{Change, Collection, Kind, Records, StateError, Store};
 
+pub(crate) use self::processes::{Piece, ProcessContexts};
 use super::provisioning::Provisioning;
 use super::restore::{Restoration, tell_lost};
 use super::state::{ALL, BEARERS, DEDICATED, Keeping, Restored, change_of, life, names};
@@ -111,6 +114,8 @@ pub(crate) struct Prepared {
     pub subjects: Vec<(Scope, Vec<u8>)>,
     /// Their slots, by scope: that of bearers, users, groups.
     pub slots: [Vec<u32>; 3],
+    /// Functions that are in processes, and their contexts with them.
+    pub in_processes: Vec<u16>,
     /// How many of them, from the first on, have settings of the configuration or of records
     /// that the other process may read otherwise; the others are sessions.
     pub before_sessions: [usize; 3],
@@ -176,12 +181,10 @@ impl Offering<'_> {
         if self.node.persistence.is_upgrading() {
             return Err("another process is taking the node over already".to_owned());
         }
-        if let Some(plan) =
-            self.node.blueprint.functions.iter().find(|plan| !plan.composition.is_at_hand())
-        {
+        if let Some(plan) = self.node.blueprint.functions.iter().find(|plan| !goes_over(plan)) {
             return Err(format!(
-                "function {} runs in a process, behind a NIC or at another node; call it back \
-                 first (`weft ctl function {} --composition call`)",
+                "function {} runs behind a NIC or at another node; call it back first (`weft ctl \
+                 function {} --composition call`)",
                 plan.name, plan.name
             ));
         }
@@ -232,7 +235,10 @@ impl Offering<'_> {
             return Err(what.to_owned());
         }
         let moves = self.mobility.and_then(Mobility::at_rest);
-        let mut prepared = Prepared { moves, ..Prepared::default() };
+        let functions = (0..).zip(&self.node.blueprint.functions);
+        let in_processes = functions.filter(|(_, plan)| plan.is_isolated());
+        let in_processes = in_processes.map(|(number, _)| number).collect();
+        let mut prepared = Prepared { moves, in_processes, ..Prepared::default() };
         let (mut piece, mut size) = (Collection::default(), 0);
         let mut put = |change: Option<Change>| {
             let is_last = change.is_none();
@@ -323,6 +329,12 @@ impl Restoration<'_> {
         state.changes.push(life(false, 0));
         Ok(())
     }
+}
+
+/// Whether the contexts of a function that is run so can go from one process of a node to
+/// another.
+fn goes_over(plan: &FunctionPlan) -> bool {
+    plan.composition.is_at_hand() || plan.composition == Composition::Process
 }
 
 /// The number of a node, and what it is, where it takes part in moves of users.
@@ -419,10 +431,10 @@ pub(crate) fn check_functions(offer: &Offer, blueprint: &Blueprint) -> Result<()
                 own.name, offered.version, own.kind.context_version
             ));
         }
-        if !own.composition.is_at_hand() {
+        if !goes_over(own) {
             return Err(format!(
-                "function {}: the configuration runs it in a process, behind a NIC or at another \
-                 node, where its contexts cannot be taken to",
+                "function {}: the configuration runs it behind a NIC or at another node, where \
+                 its contexts cannot be taken to",
                 own.name
             ));
         }

@@ -1,5 +1,6 @@
 //! The new process: has the node from another one.
 
+use std::fmt::Display;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 use weft_dataplane::worker::{Copies, Worker};
 use weft_dpdk::{Eal, Ingress, await_delivery, is_shared};
 use weft_node_config::Blueprint;
+use weft_offload::process::Supervisor;
 use weft_state::{Collection, Records, Store};
 
 use super::conversation::{Conversation, Drained, Kind, OF_OLD, UpgradeError};
@@ -24,6 +26,11 @@ use crate::ports::Means;
 
 /// How long the old process may take for its messages.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long processes of functions may take to come, how often they may fail, and how often they
+/// are looked for.
+const COMING: Duration = Duration::from_secs(10);
+const FAILURES: u64 = 3;
+const LOOK: Duration = Duration::from_millis(20);
 /// How long the old process may take to end, where its ports must be closed first.
 const CLOSING: Duration = Duration::from_secs(30);
 /// How long the kernel may take to deliver a packet to both processes, where it does not say.
@@ -245,6 +252,7 @@ impl Predecessor {
         ours: Ours<'_>,
     ) -> Result<(Node, Duration), TakeOverError> {
         let mut built = self.build(eal, blueprint, store, true)?;
+        built.wait_for_functions()?;
         built.node.workers.iter_mut().for_each(Worker::discard_received);
         self.conversation.say(Kind::Ready, &[1])?;
         let waited = self.conversation.hear_only(Kind::Open)?;
@@ -297,6 +305,9 @@ impl Predecessor {
             other => other,
         };
         let mut built = self.build(eal, blueprint, store, false).map_err(ended)?;
+        if let Err(error) = built.wait_for_functions() {
+            tracing::warn!("{error}");
+        }
         for octets in contexts {
             if let Err(error) = built.import(&octets) {
                 tracing::error!("{error}: contexts begin anew");
@@ -386,6 +397,7 @@ impl Built {
         let number = usize::from(u16::from_le_bytes(*function));
         let destination = self.destinations.get(number).ok_or_else(damaged)?;
         let shift = self.node.agent.workers.shift();
+        let mut given = Vec::new();
         while !rest.is_empty() {
             let (at, behind) = rest.split_first_chunk().ok_or_else(damaged)?;
             let (length, behind) = behind.split_first_chunk().ok_or_else(damaged)?;
@@ -396,12 +408,43 @@ impl Built {
             let slot = slots.get(u32::from_le_bytes(*at) as usize).ok_or_else(damaged)?;
             if let (Some(slot), false) = (slot, octets.is_empty()) {
                 let worker = &mut self.node.workers[shift.worker(*slot)];
-                worker.begin_with_context(*number, *slot, octets).map_err(|error| {
-                    let name = &self.node.agent.configuration.blueprint.functions
-                        [usize::from(*number)]
-                    .name;
-                    UpgradeError::Refused(format!("function {name}: a context: {error}"))
-                })?;
+                let taken = worker.begin_with_context(*number, *slot, octets);
+                taken.map_err(|error| self.not_taken(*number, &error))?;
+                given.push(*slot);
+            }
+        }
+        let Some(Destination { number, .. }) = destination else { return Ok(()) };
+        self.wait_for_process(*number, &given)
+    }
+
+    /// Waits until the process of a function has contexts that it was given, where it is in one.
+    fn wait_for_process(&self, number: u16, slots: &[u32]) -> Result<(), UpgradeError> {
+        let Agent { configuration, functions, workers, .. } = &self.node.agent;
+        let plan = &configuration.blueprint.functions[usize::from(number)];
+        let process = plan.process.as_ref().filter(|_| plan.is_isolated());
+        let Some(process) = process.filter(|_| !slots.is_empty()) else { return Ok(()) };
+        let function = (&*plan.name, process.started);
+        let taken = functions.wait_for_imports(function, slots, workers.shift());
+        taken.map_err(|error| self.not_taken(number, &error))
+    }
+
+    fn not_taken(&self, number: u16, why: &dyn Display) -> UpgradeError {
+        let functions = &self.node.agent.configuration.blueprint.functions;
+        let name = &functions[usize::from(number)].name;
+        UpgradeError::Refused(format!("function {name}: a context: {why}"))
+    }
+
+    /// Waits for the processes of functions, which fail some times at most.
+    fn wait_for_functions(&self) -> Result<(), UpgradeError> {
+        let until = Instant::now() + COMING;
+        while let Some(name) = self.node.wait_for_functions(LOOK) {
+            let supervisor = self.node.agent.functions.supervisor(&name);
+            let view = supervisor.map(Supervisor::view).unwrap_or_default();
+            if view.failures >= FAILURES || Instant::now() >= until {
+                let why = view.last_failure;
+                let why = why.unwrap_or_else(|| "it does not attach to its ring".to_owned());
+                let why = format!("function {name}: its process does not come: {why}");
+                return Err(UpgradeError::Refused(why));
             }
         }
         Ok(())

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use weft_function::Scope;
 
 use super::Running;
 use super::conversation::{Conversation, Drained, Kind, OF_NEW, UpgradeError};
-use crate::agent::{Agent, Lease, Offer, Prepared, Stopped, position};
+use crate::agent::{Agent, Lease, Offer, Piece, Prepared, Stopped, position};
 use crate::bearer::session::Keep;
 use crate::ports::Ports;
 
@@ -27,6 +28,8 @@ const DRAINING: Duration = Duration::from_secs(2);
 const REST: Duration = Duration::from_secs(2);
 /// Octets of contexts that go at once.
 const PIECE: usize = 256 << 10;
+/// Pieces of contexts that are read ahead.
+const AHEAD: usize = 2;
 /// A packet that is on its way through the kernel has come to its socket after so long.
 const IN_KERNEL: Duration = Duration::from_micros(100);
 
@@ -121,11 +124,15 @@ impl Running {
         }
     }
 
-    /// Ends what is left of a node that another process has. Ports that both have open stay as
-    /// they are until this process ends: to close them would change their interfaces.
+    /// Ends what is left of a node that another process has, and the processes of its functions.
+    /// Ports that both have open stay as they are until this process ends: to close them would
+    /// change their interfaces.
     pub fn leave(self, handed_over: HandedOver) {
         let HandedOver { is_beside, conversation, .. } = handed_over;
-        if !is_beside {
+        if is_beside {
+            // The node has stopped where the agent does not answer.
+            let _ = self.handle.ask(|agent| agent.functions.end_processes());
+        } else {
             self.agent_stop.store(true, Ordering::Release);
             drop(self.agent.join());
             drop(self.paused);
@@ -262,7 +269,10 @@ impl Running {
                 return Ok(());
             }
             if Instant::now() >= until {
-                let why = "packets come without end at a port that cannot be shut";
+                let why = match self.paused.iter().any(Worker::waits_for_functions) {
+                    true => "a function in a process does not give its packets back; try again",
+                    false => "packets come without end at a port that cannot be shut",
+                };
                 return Err(UpgradeError::Refused(why.to_owned()));
             }
         }
@@ -273,35 +283,87 @@ impl Running {
         conversation: &mut Conversation,
         (offer, versions): (&Offer, &[u16]),
         prepared: &Prepared,
-    ) -> io::Result<()> {
+    ) -> Result<(), UpgradeError> {
         let shift = weft_compose::SlotShift::for_workers(self.paused.len());
-        let mut piece = Vec::with_capacity(2 * PIECE);
         for (number, (function, version)) in offer.functions.iter().zip(versions).enumerate() {
             let number = number as u16;
-            piece.extend(number.to_le_bytes());
-            for (at, slot) in prepared.slots[position(function.scope)].iter().enumerate() {
-                piece.extend((at as u32).to_le_bytes());
-                let length = piece.len();
-                piece.extend([0; 4]);
+            let slots = &prepared.slots[position(function.scope)];
+            let mut pieces = Pieces::of(number, conversation);
+            if prepared.in_processes.contains(&number) {
+                self.send_from_process((number, *version), slots, &mut pieces)?;
+                continue;
+            }
+            for (at, slot) in slots.iter().enumerate() {
                 let worker = &mut self.paused[shift.worker(*slot)];
                 // A process that takes sessions has given them their rules already.
                 let is_session = at >= prepared.before_sessions[position(function.scope)];
-                match is_session && *version == function.version {
-                    true => worker.export_state(number, *slot, &mut piece),
-                    false => worker.export_context((number, *version), *slot, &mut piece),
-                }
-                let octets = (piece.len() - length - 4) as u32;
-                piece[length..length + 4].copy_from_slice(&octets.to_le_bytes());
-                if piece.len() >= PIECE {
-                    conversation.say(Kind::Contexts, &piece)?;
-                    piece.clear();
-                    piece.extend(number.to_le_bytes());
-                }
+                pieces.add(at, |piece| match is_session && *version == function.version {
+                    true => worker.export_state(number, *slot, piece),
+                    false => worker.export_context((number, *version), *slot, piece),
+                })?;
             }
-            if piece.len() > 2 {
-                conversation.say(Kind::Contexts, &piece)?;
+            pieces.end()?;
+        }
+        Ok(())
+    }
+
+    /// The same of a function whose contexts are in its process.
+    fn send_from_process(
+        &self,
+        (function, version): (u16, u16),
+        slots: &[u32],
+        pieces: &mut Pieces<'_>,
+    ) -> Result<(), UpgradeError> {
+        let (to, from) = sync_channel::<Piece>(AHEAD);
+        let slots = slots.to_vec();
+        let read = move |agent: &mut Agent| {
+            agent.process_contexts().read((function, version), &slots, &to);
+        };
+        let stopped = |_| UpgradeError::Refused("the node is stopping".to_owned());
+        self.handle.tell(read).map_err(stopped)?;
+        let mut at = 0;
+        for contexts in from {
+            for context in contexts.map_err(UpgradeError::Refused)? {
+                pieces.add(at, |piece| piece.extend(context))?;
+                at += 1;
             }
-            piece.clear();
+        }
+        Ok(pieces.end()?)
+    }
+}
+
+/// Contexts of a function on their way.
+struct Pieces<'a> {
+    conversation: &'a mut Conversation,
+    function: u16,
+    octets: Vec<u8>,
+}
+
+impl Pieces<'_> {
+    fn of(function: u16, conversation: &mut Conversation) -> Pieces<'_> {
+        let mut octets = Vec::with_capacity(2 * PIECE);
+        octets.extend(function.to_le_bytes());
+        Pieces { conversation, function, octets }
+    }
+
+    /// Adds that of the subject `at`, which `export` appends.
+    fn add(&mut self, at: usize, export: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
+        let piece = &mut self.octets;
+        piece.extend((at as u32).to_le_bytes());
+        let length = piece.len();
+        piece.extend([0; 4]);
+        export(piece);
+        let octets = (piece.len() - length - 4) as u32;
+        piece[length..length + 4].copy_from_slice(&octets.to_le_bytes());
+        if piece.len() >= PIECE { self.end() } else { Ok(()) }
+    }
+
+    /// Sends what is there.
+    fn end(&mut self) -> io::Result<()> {
+        if self.octets.len() > 2 {
+            self.conversation.say(Kind::Contexts, &self.octets)?;
+            self.octets.truncate(0);
+            self.octets.extend(self.function.to_le_bytes());
         }
         Ok(())
     }

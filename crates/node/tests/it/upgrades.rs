@@ -1,6 +1,7 @@
 //! A node that another process takes over, as both in this one: what goes along, and what is
 //! refused. The kernel's part, ports that both have open, is in `tests/end-to-end/upgrade.sh`.
 
+mod processes;
 mod standby;
 
 use std::collections::HashMap;
@@ -165,9 +166,9 @@ rules: |
   from sum -> core
 ";
 
-const BEFORE: [Kind; 1] = [Kind::of::<Before>()];
-const AFTER: [Kind; 1] = [Kind::of::<After>()];
-const NEWER: [Kind; 1] = [Kind::of::<Newer>()];
+static BEFORE: [Kind; 1] = [Kind::of::<Before>()];
+static AFTER: [Kind; 1] = [Kind::of::<After>()];
+static NEWER: [Kind; 1] = [Kind::of::<Newer>()];
 
 fn rig(kinds: &[Kind]) -> Rig {
     Rig::of_kinds(NODE, kinds, |blueprint| Node::build(eal(), blueprint)).unwrap()

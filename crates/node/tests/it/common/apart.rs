@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use weft_compose::Kind;
 use weft_node::contexts::NotCarried;
 use weft_offload::process::host::Host;
 
@@ -20,8 +21,12 @@ pub struct Hosted {
 
 impl Hosted {
     pub fn start(function: &str, ring: PathBuf, devices: Vec<String>) -> Hosted {
-        let stop = Arc::new(AtomicBool::new(false));
         let kind = KINDS.iter().find(|kind| kind.name == function).unwrap();
+        Hosted::of_kind(kind, ring, devices)
+    }
+
+    pub fn of_kind(kind: &'static Kind, ring: PathBuf, devices: Vec<String>) -> Hosted {
+        let stop = Arc::new(AtomicBool::new(false));
         let told = stop.clone();
         let thread = std::thread::spawn(move || {
             let (ring, stop) = (ring.as_path(), &*told);

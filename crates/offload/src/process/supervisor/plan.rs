@@ -173,6 +173,8 @@ pub struct View {
     pub strays: u64,
     /// Contexts at hand for a restart.
     pub checkpointed: u64,
+    /// Why it did not take a context last, if it has refused any.
+    pub not_imported: Option<String>,
     /// What its devices behind a NIC have counted, as it says once a second.
     pub port: Option<PortCounters>,
     /// What was heard last of whether the function is wanted.

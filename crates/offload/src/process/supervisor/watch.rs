@@ -303,6 +303,7 @@ impl Watch {
             tracing::warn!(function, slot, reason, refused, "{what}");
         }
         self.inquiries.iter_mut().for_each(|one| one.refuse(worker, slot, &reason));
+        self.edit(|view| view.not_imported = Some(reason));
     }
 
     /// Heartbeat, checkpoints, and whether the ring is there.
