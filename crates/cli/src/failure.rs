@@ -36,6 +36,14 @@ impl Failure {
         Failure::Broken(reason.to_string())
     }
 
+    /// Why.
+    pub fn reason(self) -> String {
+        match self {
+            Failure::Input(reason) | Failure::Mistakes(reason) | Failure::Broken(reason) => reason,
+            Failure::Unread => "the output is closed".to_owned(),
+        }
+    }
+
     /// Says why, and returns the exit code.
     pub fn report(self) -> ExitCode {
         match self {

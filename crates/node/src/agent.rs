@@ -44,8 +44,8 @@ pub(crate) use self::state::{
 };
 pub use self::state::{Lease, StandbyView, StateView};
 pub(crate) use self::upgrade::{
-    FORMAT, Piece, Prepared, check_functions, named_slots, part_in_moves, position,
-    take_neighbours, versions,
+    FORMAT, Piece, Prepared, check_functions, check_places, has_vf, named_slots, part_in_moves,
+    position, take_neighbours, versions,
 };
 pub use self::upgrade::{Offer, OfferedFunction, OfferedNeighbour};
 use crate::bearer::{Event, Listeners, Subscribers};

@@ -6,6 +6,8 @@ mod questions;
 mod queues;
 mod remote;
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use weft_function::EventSender;
@@ -88,8 +90,18 @@ impl Functions {
         self.remote(function).is_some_and(|shared| shared.iter().all(|one| one.is_up()))
     }
 
+    /// Sockets of a function's process lie there from now on.
+    ///
+    /// # Errors
+    /// When the file system does not let us.
+    pub fn put_in_place(&mut self, function: &str, ring: &Path) -> io::Result<()> {
+        let supervisor = self.supervisors.iter_mut().find(|one| one.instance() == function);
+        supervisor.map_or(Ok(()), |supervisor| supervisor.put_in_place(ring))
+    }
+
     /// Ends the processes of all functions, which another node has its own of.
     pub fn end_processes(&mut self) {
+        self.supervisors.iter().for_each(Supervisor::give_away);
         self.supervisors.clear();
     }
 

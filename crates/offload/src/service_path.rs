@@ -344,6 +344,11 @@ impl ServicePathEndpoint for Endpoint {
         true
     }
 
+    fn begin_up(&mut self) {
+        (self.is_up, self.missing) = (true, [0; 2]);
+        self.shared.go_up();
+    }
+
     #[inline]
     fn is_due(&self, now: u64) -> bool {
         now >= self.due

@@ -26,6 +26,9 @@ use super::shared::Shared;
 /// Packets that may wait for room in the carrier.
 const BURST: usize = 32;
 
+/// Places that stay free while packets go on that waited.
+const LEFT: usize = 2 * BURST;
+
 /// Packets that may wait at a gate beyond its bound: those of other queues.
 const MORE: usize = 8 * WINDOW;
 
@@ -335,8 +338,10 @@ impl RemoteQueue {
     /// The oldest packet that was held, once the function is there and has room.
     #[inline]
     pub fn next_held(&mut self, now: u64) -> Option<Result<(), (Refusal, ResumePoint)>> {
-        // What has waited is not lost to a carrier that has no room yet.
-        let has_room = self.carrier.in_hand() < BURST && !self.is_full();
+        // What has waited is not lost to a carrier that has no room yet, and what comes behind the
+        // last of it finds room for a burst.
+        let fits = self.away() + LEFT <= WINDOW && !self.carrier.is_full();
+        let has_room = self.carrier.in_hand() < BURST && fits;
         if !self.is_up() || !has_room || self.is_closed() {
             return None;
         }

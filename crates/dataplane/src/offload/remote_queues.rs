@@ -245,6 +245,13 @@ impl RemoteQueues {
         self.remote_queues.iter().any(waits) || self.stages.iter().any(|stage| stage.away() > 0)
     }
 
+    /// Whether a function is reached by ports, at another node or behind a NIC, and its queue is
+    /// as `is_so` says.
+    pub(crate) fn are_at_ports(&self, is_so: impl Fn(&RemoteQueue) -> bool) -> bool {
+        let mut used = Positions(self.used).filter_map(|number| self.remote_queues.get(number));
+        used.any(|queue| !queue.keeps_order() && is_so(queue))
+    }
+
     /// Packets that wait for functions that are not there.
     pub(crate) fn held(&self) -> usize {
         self.remote_queues.iter().map(RemoteQueue::held).sum()

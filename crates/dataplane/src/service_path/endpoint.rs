@@ -25,6 +25,9 @@ pub trait ServicePathEndpoint: Debug + Send {
     /// `network_offset`; false where it ends here. `path` says which one it came on.
     fn take(&mut self, packet: Packet, record: Record, path: u32) -> bool;
 
+    /// The path is known to be there; it is given up if probes do not come back.
+    fn begin_up(&mut self);
+
     /// Whether probes are to leave now.
     fn is_due(&self, now: u64) -> bool;
 

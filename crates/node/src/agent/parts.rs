@@ -109,8 +109,8 @@ impl Agent {
 
     /// For another process that is to have the node.
     pub(crate) fn offering(&mut self) -> Offering<'_> {
-        let Parts { node, migration, mobility, .. } = self.parts();
-        Offering { node, migration, mobility: mobility.map(|mobility| &*mobility) }
+        let Parts { node, functions, migration, mobility, .. } = self.parts();
+        Offering { node, functions, migration, mobility: mobility.map(|mobility| &*mobility) }
     }
 
     /// For contexts in processes that go over to another process of the node.

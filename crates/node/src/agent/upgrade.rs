@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use weft_function::Scope;
-use weft_node_config::{Blueprint, Composition, FunctionPlan};
+use weft_node_config::{Blueprint, Composition};
 use weft_state::{Change, Collection, Kind, Records, StateError, Store};
 
 pub(crate) use self::processes::{Piece, ProcessContexts};
@@ -20,6 +20,7 @@ use super::state::{ALL, BEARERS, DEDICATED, Keeping, Restored, change_of, life, 
 use crate::bearer::session::Keep;
 use crate::bearer::{Subscribers, record};
 use crate::error::BuildError;
+use crate::functions::Functions;
 use crate::migration::Migration;
 use crate::mobility::Mobility;
 use crate::ports::{Means, Ports};
@@ -27,17 +28,19 @@ use crate::subscribers::Whose;
 
 /// The conversation between the two processes. It is raised when more may go along than an
 /// earlier release takes; a node offers the lowest in which all goes along that it has.
-pub(crate) const FORMAT: u16 = 4;
+pub(crate) const FORMAT: u16 = 5;
 
 /// Records and names that go in one piece, and octets of records after which it ends.
 const PIECE: usize = 1000;
 const OCTETS: usize = 4 << 20;
 
-/// The formats that a node needs whose PFCP sessions go along, one that has a standby, and one
-/// that takes part in moves of users; those without any of it need the first.
+/// The formats that a node needs whose PFCP sessions go along, one that has a standby, one that
+/// takes part in moves of users, and one with functions in processes or at other nodes; those
+/// without any of it need the first.
 const WITH_SESSIONS: u16 = 2;
 const WITH_STANDBY: u16 = 3;
 const WITH_MOVES: u16 = 4;
+const WITH_FUNCTIONS_AWAY: u16 = 5;
 
 /// What a node has, as it offers it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +91,12 @@ pub struct OfferedFunction {
     pub oldest: Option<u16>,
     /// Whose contexts it has.
     pub scope: Scope,
+    /// How it is run, where that is said.
+    #[serde(default)]
+    pub composition: Option<Composition>,
+    /// Whether the path to it is there, at another node.
+    #[serde(default)]
+    pub is_reachable: bool,
 }
 
 /// A neighbour that a port knows.
@@ -133,6 +142,7 @@ pub(crate) fn position(scope: Scope) -> usize {
 /// A node whose users another process is to have.
 pub(crate) struct Offering<'a> {
     pub node: Provisioning<'a>,
+    pub functions: &'a Functions,
     pub migration: &'a Migration,
     pub mobility: Option<&'a Mobility>,
 }
@@ -151,6 +161,8 @@ impl Offering<'_> {
                 version: plan.kind.context_version,
                 oldest: Some(plan.kind.oldest_version),
                 scope: self.node.trials.instance(at).scope(),
+                composition: Some(plan.composition),
+                is_reachable: self.functions.is_reachable(&plan.name),
             });
         let now = self.node.clock.now();
         let known = self.node.ports.iter().flat_map(|port| port.neighbours(now));
@@ -181,13 +193,6 @@ impl Offering<'_> {
         if self.node.persistence.is_upgrading() {
             return Err("another process is taking the node over already".to_owned());
         }
-        if let Some(plan) = self.node.blueprint.functions.iter().find(|plan| !goes_over(plan)) {
-            return Err(format!(
-                "function {} runs behind a NIC or at another node; call it back first (`weft ctl \
-                 function {} --composition call`)",
-                plan.name, plan.name
-            ));
-        }
         match self.node.persistence.standby.as_ref().and_then(|standby| standby.why_away()) {
             Some(why) => Err(format!("{why}; try again")),
             None => Ok(()),
@@ -197,6 +202,9 @@ impl Offering<'_> {
     /// The lowest format in which all goes along.
     fn format(&self) -> u16 {
         let blueprint = self.node.blueprint;
+        if blueprint.functions.iter().any(|plan| !plan.composition.is_at_hand()) {
+            return WITH_FUNCTIONS_AWAY;
+        }
         match (&blueprint.handover, &blueprint.standby, &blueprint.pfcp) {
             (Some(_), ..) => WITH_MOVES,
             (None, Some(_), _) => WITH_STANDBY,
@@ -331,10 +339,41 @@ impl Restoration<'_> {
     }
 }
 
-/// Whether the contexts of a function that is run so can go from one process of a node to
-/// another.
-fn goes_over(plan: &FunctionPlan) -> bool {
-    plan.composition.is_at_hand() || plan.composition == Composition::Process
+/// Whether functions at other nodes are at other nodes still, as their contexts stay there.
+///
+/// # Errors
+/// Which one is not.
+pub(crate) fn check_places(offer: &Offer, blueprint: &Blueprint) -> Result<(), String> {
+    for offered in &offer.functions {
+        let mut own = blueprint.functions.iter();
+        let Some(own) = own.find(|own| own.name == offered.name) else { continue };
+        let (name, remote) = (&own.name, Composition::Remote);
+        match (offered.composition == Some(remote), own.composition == remote) {
+            (false, true) => {
+                return Err(format!(
+                    "function {name}: its contexts are at this node, and the configuration runs \
+                     it at another one; move it there first (`weft ctl function {name} \
+                     --composition remote --peer NODE`)"
+                ));
+            }
+            (true, false) => {
+                return Err(format!(
+                    "function {name}: its contexts are at another node, and the configuration \
+                     runs it at this one; call it back first (`weft ctl function {name} \
+                     --composition call --peer NODE`)"
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether a function of a node is behind a NIC: two processes cannot have its devices at a time.
+pub(crate) fn has_vf(offer: &Offer, blueprint: &Blueprint) -> bool {
+    let vf = Composition::Vf;
+    offer.functions.iter().any(|offered| offered.composition == Some(vf))
+        || blueprint.functions.iter().any(|own| own.composition == vf)
 }
 
 /// The number of a node, and what it is, where it takes part in moves of users.
@@ -429,13 +468,6 @@ pub(crate) fn check_functions(offer: &Offer, blueprint: &Blueprint) -> Result<()
                 "function {}: contexts of version {}, of a newer release; this one reads up to \
                  version {}",
                 own.name, offered.version, own.kind.context_version
-            ));
-        }
-        if !goes_over(own) {
-            return Err(format!(
-                "function {}: the configuration runs it behind a NIC or at another node, where \
-                 its contexts cannot be taken to",
-                own.name
             ));
         }
     }

@@ -1,40 +1,31 @@
 //! The new process: has the node from another one.
 
-use std::fmt::Display;
-use std::io;
+mod built;
+
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
-use weft_dataplane::worker::{Copies, Worker};
-use weft_dpdk::{Eal, Ingress, await_delivery, is_shared};
+use weft_dataplane::worker::Worker;
+use weft_dpdk::{Eal, is_shared};
 use weft_node_config::Blueprint;
-use weft_offload::process::Supervisor;
 use weft_state::{Collection, Records, Store};
 
+use self::built::{Built, Destination, set_aside};
 use super::conversation::{Conversation, Drained, Kind, OF_OLD, UpgradeError};
 use super::upgrade::scope_at;
 use super::{Node, keeping};
 use crate::agent::{
-    Agent, FORMAT, Offer, check_functions, configured, folder_of, named_slots, part_in_moves,
-    position, restore_compositions, take_neighbours, versions,
+    FORMAT, Offer, check_functions, check_places, configured, folder_of, has_vf, named_slots,
+    part_in_moves, position, restore_compositions, versions,
 };
 use crate::error::BuildError;
-use crate::ports::Means;
 
 /// How long the old process may take for its messages.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long processes of functions may take to come, how often they may fail, and how often they
-/// are looked for.
-const COMING: Duration = Duration::from_secs(10);
-const FAILURES: u64 = 3;
-const LOOK: Duration = Duration::from_millis(20);
 /// How long the old process may take to end, where its ports must be closed first.
 const CLOSING: Duration = Duration::from_secs(30);
-/// How long the kernel may take to deliver a packet to both processes, where it does not say.
-const DELIVERY: Duration = Duration::from_millis(100);
 
 /// Why a node was not taken over.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +38,7 @@ pub enum TakeOverError {
     Build(#[from] BuildError),
     /// The other process has ended already: nothing carries packets.
     #[error("{0}; the other process had closed its ports, and nothing carries packets now")]
-    Ended(BuildError),
+    Ended(String),
 }
 
 /// The node that another process has, and gives away.
@@ -61,24 +52,21 @@ pub struct Predecessor {
     /// The node's part in moves of users, if it takes part; and what nodes share for that.
     moves: Option<Vec<u8>>,
     secret: Vec<u8>,
+    when_closed: WhenClosed,
+}
+
+/// What is done once the other process has closed its ports, where it has to.
+#[derive(Default)]
+struct WhenClosed(Option<Box<dyn FnOnce() -> Result<(), String> + Send>>);
+
+impl fmt::Debug for WhenClosed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WhenClosed").field(&self.0.is_some()).finish()
+    }
 }
 
 /// Is told that the node is this process's.
 type Ours<'a> = &'a mut dyn FnMut(&[u8], Instant);
-
-/// A function of this process whose contexts come, and their slots.
-struct Destination {
-    number: u16,
-    slots: Vec<Option<u32>>,
-}
-
-/// A node that is built and waits for contexts.
-struct Built {
-    node: Node,
-    /// By the number of the function at the other process.
-    destinations: Vec<Option<Destination>>,
-    ingress: Vec<(u16, String, Ingress)>,
-}
 
 impl From<io::Error> for TakeOverError {
     fn from(error: io::Error) -> TakeOverError {
@@ -98,13 +86,24 @@ impl Predecessor {
         let offer: Offer = serde_json::from_slice(&octets)
             .map_err(|_| UpgradeError::Foreign("an offer that is none"))?;
         let (subjects, records, moves) = Default::default();
-        Ok(Predecessor { conversation, offer, records, subjects, moves, secret: Vec::new() })
+        let (secret, when_closed) = Default::default();
+        Ok(Predecessor { conversation, offer, records, subjects, moves, secret, when_closed })
     }
 
     /// What nodes share that users move between, where this process takes part in that.
     #[must_use]
     pub fn with_secret(self, secret: Vec<u8>) -> Predecessor {
         Predecessor { secret, ..self }
+    }
+
+    /// Ports of this process need what `then` starts, and the other process's ports need its own:
+    /// that closes its ports first, and then `then` is called.
+    #[must_use]
+    pub fn when_closed(
+        self,
+        then: impl FnOnce() -> Result<(), String> + Send + 'static,
+    ) -> Predecessor {
+        Predecessor { when_closed: WhenClosed(Some(Box::new(then))), ..self }
     }
 
     /// What it has.
@@ -144,10 +143,22 @@ impl Predecessor {
                     return Err(UpgradeError::Refused(why.to_owned()).into());
                 }
                 (Kind::Moves, octets) => self.moves = Some(octets),
-                (Kind::Prepared, _) => return Ok(()),
+                (Kind::Prepared, _) => return self.check_composed(blueprint),
                 _ => return Err(UpgradeError::Foreign("not its turn to say that").into()),
             }
         }
+    }
+
+    /// Looks at functions as records say how they are run.
+    fn check_composed(&mut self, blueprint: &Blueprint) -> Result<(), TakeOverError> {
+        let (mut composed, records) = (blueprint.clone(), &self.records);
+        let restored = restore_compositions(&mut composed, records as &dyn Records);
+        let checked = restored.map_err(|error| error.to_string());
+        if let Err(why) = checked.and_then(|()| check_places(&self.offer, &composed)) {
+            self.refuse(&why);
+            return Err(UpgradeError::Refused(why).into());
+        }
+        Ok(())
     }
 
     fn check(&self, blueprint: &Blueprint) -> Result<(), String> {
@@ -238,7 +249,9 @@ impl Predecessor {
             return Err(UpgradeError::Refused(why.to_owned()).into());
         }
         let own = blueprint.devices().iter().map(|port| &port.device);
-        match own.chain(&self.offer.devices).all(|device| is_shared(device)) {
+        let are_shared = own.chain(&self.offer.devices).all(|device| is_shared(device));
+        let are_shared = are_shared && self.when_closed.0.is_none();
+        match are_shared && !has_vf(&self.offer, &blueprint) {
             true => self.take_beside(eal, (blueprint, store), ours),
             false => self.take_behind(eal, (blueprint, store), ours),
         }
@@ -274,6 +287,7 @@ impl Predecessor {
             .map_err(|_| UpgradeError::Foreign("ports that are none"))?;
         built.settle(&self.offer);
         self.is_ours(ours)?;
+        built.put_in_place();
         built.leave_out(drained)?;
         Ok((built.node, since.elapsed() + Duration::from_nanos(waited)))
     }
@@ -301,9 +315,12 @@ impl Predecessor {
         self.conversation.wait_at_most(CLOSING)?;
         self.conversation.wait_for_end();
         let ended = |error: TakeOverError| match error {
-            TakeOverError::Build(error) => TakeOverError::Ended(error),
+            TakeOverError::Build(error) => TakeOverError::Ended(error.to_string()),
             other => other,
         };
+        if let Some(then) = self.when_closed.0.take() {
+            then().map_err(TakeOverError::Ended)?;
+        }
         let mut built = self.build(eal, blueprint, store, false).map_err(ended)?;
         if let Err(error) = built.wait_for_functions() {
             tracing::warn!("{error}");
@@ -343,10 +360,16 @@ impl Predecessor {
         let (keeping, configured) = (keeping(&blueprint), configured(&blueprint));
         let records: &(dyn Records + Sync) = &self.records;
         restore_compositions(&mut blueprint, records).map_err(BuildError::from)?;
+        let sockets = if is_beside { set_aside(&mut blueprint) } else { Vec::new() };
         let mut node = Node::build_with(eal, blueprint, None)?;
         node.agent.persistence.configured = configured;
+        for offered in self.offer.functions.iter().filter(|offered| offered.is_reachable) {
+            node.workers.iter_mut().for_each(|worker| worker.begin_reachable(&offered.name));
+        }
         let mut ingress = Vec::new();
-        for (number, port) in node.agent.ports.iter().enumerate() {
+        // Behind a process that has closed its ports there is none to share packets with.
+        let ports = node.agent.ports.iter().enumerate().filter(|_| is_beside);
+        for (number, port) in ports {
             if let Some(of_port) = port.ingress()? {
                 of_port.shut()?;
                 ingress.push((number as u16, port.name().to_owned(), of_port));
@@ -385,102 +408,6 @@ impl Predecessor {
                 slots: slots[position(offered.scope)].clone(),
             }));
         }
-        Ok(Built { node, destinations, ingress })
-    }
-}
-
-impl Built {
-    /// Takes contexts as the other process sends them.
-    fn import(&mut self, octets: &[u8]) -> Result<(), UpgradeError> {
-        let damaged = || UpgradeError::Foreign("contexts that are none");
-        let (function, mut rest) = octets.split_first_chunk().ok_or_else(damaged)?;
-        let number = usize::from(u16::from_le_bytes(*function));
-        let destination = self.destinations.get(number).ok_or_else(damaged)?;
-        let shift = self.node.agent.workers.shift();
-        let mut given = Vec::new();
-        while !rest.is_empty() {
-            let (at, behind) = rest.split_first_chunk().ok_or_else(damaged)?;
-            let (length, behind) = behind.split_first_chunk().ok_or_else(damaged)?;
-            let length = u32::from_le_bytes(*length) as usize;
-            let (octets, behind) = behind.split_at_checked(length).ok_or_else(damaged)?;
-            rest = behind;
-            let Some(Destination { number, slots }) = destination else { continue };
-            let slot = slots.get(u32::from_le_bytes(*at) as usize).ok_or_else(damaged)?;
-            if let (Some(slot), false) = (slot, octets.is_empty()) {
-                let worker = &mut self.node.workers[shift.worker(*slot)];
-                let taken = worker.begin_with_context(*number, *slot, octets);
-                taken.map_err(|error| self.not_taken(*number, &error))?;
-                given.push(*slot);
-            }
-        }
-        let Some(Destination { number, .. }) = destination else { return Ok(()) };
-        self.wait_for_process(*number, &given)
-    }
-
-    /// Waits until the process of a function has contexts that it was given, where it is in one.
-    fn wait_for_process(&self, number: u16, slots: &[u32]) -> Result<(), UpgradeError> {
-        let Agent { configuration, functions, workers, .. } = &self.node.agent;
-        let plan = &configuration.blueprint.functions[usize::from(number)];
-        let process = plan.process.as_ref().filter(|_| plan.is_isolated());
-        let Some(process) = process.filter(|_| !slots.is_empty()) else { return Ok(()) };
-        let function = (&*plan.name, process.started);
-        let taken = functions.wait_for_imports(function, slots, workers.shift());
-        taken.map_err(|error| self.not_taken(number, &error))
-    }
-
-    fn not_taken(&self, number: u16, why: &dyn Display) -> UpgradeError {
-        let functions = &self.node.agent.configuration.blueprint.functions;
-        let name = &functions[usize::from(number)].name;
-        UpgradeError::Refused(format!("function {name}: a context: {why}"))
-    }
-
-    /// Waits for the processes of functions, which fail some times at most.
-    fn wait_for_functions(&self) -> Result<(), UpgradeError> {
-        let until = Instant::now() + COMING;
-        while let Some(name) = self.node.wait_for_functions(LOOK) {
-            let supervisor = self.node.agent.functions.supervisor(&name);
-            let view = supervisor.map(Supervisor::view).unwrap_or_default();
-            if view.failures >= FAILURES || Instant::now() >= until {
-                let why = view.last_failure;
-                let why = why.unwrap_or_else(|| "it does not attach to its ring".to_owned());
-                let why = format!("function {name}: its process does not come: {why}");
-                return Err(UpgradeError::Refused(why));
-            }
-        }
-        Ok(())
-    }
-
-    /// Contexts have settings in them; those of the configuration hold.
-    fn settle(&mut self, offer: &Offer) {
-        let Node { agent, workers, .. } = &mut self.node;
-        for number in 0..agent.configuration.blueprint.functions.len() {
-            for configure in agent.subscribers.users.settings_of(number) {
-                workers[agent.workers.owner(configure.slot)].begin_with_settings(&configure);
-            }
-        }
-        agent.restoration(workers).take_on_sessions();
-        agent.workers.apply_commands(workers);
-        let Agent { ports, workers, answers: pool, clock, .. } = agent;
-        take_neighbours(&offer.neighbours, ports, &mut Means { workers, pool }, clock.now());
-    }
-
-    /// Leaves out what the other process has carried.
-    fn leave_out(&mut self, mut drained: Drained) -> io::Result<()> {
-        let of_port = |(number, name, _): &(u16, String, Ingress)| {
-            let (_, seen) = drained.seen.remove(name)?;
-            Some((*number, seen.into_iter().collect()))
-        };
-        let copies = Arc::new(Copies::new(self.ingress.iter().filter_map(of_port).collect()));
-        self.node.leave_out(&copies);
-        let wait = move || {
-            if let Err(error) = await_delivery() {
-                tracing::debug!(%error, "waits for copies of packets without the kernel's help");
-                thread::sleep(DELIVERY);
-            }
-            copies.end();
-            tracing::debug!(packets = copies.dropped(), "the other process had them");
-        };
-        thread::Builder::new().name("copies".to_owned()).spawn(wait)?;
-        Ok(())
+        Ok(Built { node, destinations, ingress, sockets })
     }
 }

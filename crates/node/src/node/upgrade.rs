@@ -28,6 +28,8 @@ const DRAINING: Duration = Duration::from_secs(2);
 const REST: Duration = Duration::from_secs(2);
 /// Octets of contexts that go at once.
 const PIECE: usize = 256 << 10;
+/// Pause between two looks for packets that come back from other nodes.
+const RETURNING: Duration = Duration::from_micros(20);
 /// Pieces of contexts that are read ahead.
 const AHEAD: usize = 2;
 /// A packet that is on its way through the kernel has come to its socket after so long.
@@ -45,6 +47,21 @@ struct SharedPort {
 struct Received {
     /// By port.
     digests: HashMap<u16, Seen>,
+    /// What comes from users is left to the other process.
+    only_returns: bool,
+}
+
+impl Received {
+    fn drain(&mut self, worker: &mut Worker) -> bool {
+        let digests = &mut self.digests;
+        let mut note = |port, digest| {
+            *digests.entry(port).or_default().entry(digest).or_default() += 1;
+        };
+        match self.only_returns {
+            true => worker.drain_returns(&mut note),
+            false => worker.drain_received(&mut note),
+        }
+    }
 }
 
 /// A node that another process has.
@@ -128,6 +145,12 @@ impl Running {
     /// Ports that both have open stay as they are until this process ends: to close them would
     /// change their interfaces.
     pub fn leave(self, handed_over: HandedOver) {
+        self.leave_and(handed_over, || ());
+    }
+
+    /// The same. `closed` is called once nothing of the node is left that the other process waits
+    /// for, before that hears it.
+    pub fn leave_and(self, handed_over: HandedOver, closed: impl FnOnce()) {
         let HandedOver { is_beside, conversation, .. } = handed_over;
         if is_beside {
             // The node has stopped where the agent does not answer.
@@ -137,6 +160,7 @@ impl Running {
             drop(self.agent.join());
             drop(self.paused);
         }
+        closed();
         drop(conversation);
     }
 
@@ -179,11 +203,13 @@ impl Running {
             conversation.hear_only(Kind::Opened)?;
             // A packet that the other process was closed to when it came must find this one open.
             thread::sleep(IN_KERNEL);
+            self.wait_for_returns(&mut received)?;
             for port in &ports {
                 port.ingress.shut()?;
             }
         }
         self.drain(&mut received)?;
+        self.wait_for_returns(&mut received)?;
         self.send_contexts(conversation, (&offer, &versions), &prepared)?;
         // What was in the kernel still, if anything.
         self.drain(&mut received)?;
@@ -255,15 +281,12 @@ impl Running {
     /// # Errors
     /// When that has no end: a device that this process cannot shut goes on to receive.
     fn drain(&mut self, received: &mut Received) -> Result<(), UpgradeError> {
-        let mut note = |port, digest| {
-            *received.digests.entry(port).or_default().entry(digest).or_default() += 1;
-        };
         let until = Instant::now() + DRAINING;
         loop {
             let mut busy = false;
             self.owns_users()?;
             for worker in &mut self.paused {
-                busy |= worker.drain_received(&mut note);
+                busy |= received.drain(worker);
             }
             if !busy {
                 return Ok(());
@@ -276,6 +299,32 @@ impl Running {
                 return Err(UpgradeError::Refused(why.to_owned()));
             }
         }
+    }
+
+    /// Where functions are at other nodes or behind NICs: carries all that was received, and waits
+    /// for what comes back from there. Packets that come meanwhile are left to the other process.
+    ///
+    /// # Errors
+    /// When it does not come, nor counts as lost.
+    fn wait_for_returns(&mut self, received: &mut Received) -> Result<(), UpgradeError> {
+        if received.only_returns || !self.paused.iter().any(Worker::has_functions_at_ports) {
+            return Ok(());
+        }
+        self.drain(received)?;
+        received.only_returns = true;
+        let until = Instant::now() + DRAINING;
+        while self.paused.iter().any(Worker::waits_at_ports) {
+            self.owns_users()?;
+            let idle = self.paused.iter_mut().fold(true, |idle, one| !received.drain(one) & idle);
+            if idle {
+                thread::sleep(RETURNING);
+            }
+            if Instant::now() >= until {
+                let why = "functions at other nodes do not give packets back; try again";
+                return Err(UpgradeError::Refused(why.to_owned()));
+            }
+        }
+        Ok(())
     }
 
     fn send_contexts(

@@ -4,6 +4,7 @@
 //! number, and every packet carries that of the last order before it, so that the
 //! process handles both in the order in which the worker did.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
@@ -50,6 +51,8 @@ pub(crate) enum Request {
     Order(Order),
     /// By the agent.
     Question(Question),
+    /// The ring lies there now, and the socket beside it.
+    Placed(PathBuf),
 }
 
 /// Changes of the contexts of one function, as one worker orders them of its supervisor.

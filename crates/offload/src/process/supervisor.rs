@@ -11,6 +11,8 @@ mod sockets;
 mod watch;
 
 use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,6 +31,7 @@ use weft_dpdk::Eal;
 use weft_dpdk::watchdog::{self, Watch as Watched};
 use weft_function::{Setup, TagTable, TagValues};
 
+use crate::process::inner_path;
 use crate::process::inquiry::{ContextsAnswer, Question};
 use crate::process::order::Request;
 use crate::process::protocol::{VERSION, Welcome};
@@ -37,12 +40,15 @@ use crate::process::protocol::{VERSION, Welcome};
 #[derive(Debug)]
 pub struct Supervisor {
     instance: String,
+    ring: PathBuf,
     shared: Vec<Arc<Shared>>,
     view: Arc<Mutex<View>>,
     requests: Sender<Request>,
     answers: Receiver<ContextsAnswer>,
     /// Odd while the function is to be there; every change adds one.
     wanted: Arc<AtomicU32>,
+    /// Another process of the node has the places of the sockets.
+    given_away: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -69,11 +75,13 @@ impl Supervisor {
         let (ends, shared): (Vec<_>, Vec<_>) = ends.make()?.into_iter().unzip();
         let view = Arc::new(Mutex::new(View { heard: plan.wanted.into(), ..View::default() }));
         let wanted = Arc::new(AtomicU32::new(plan.wanted.into()));
-        let stop = Arc::new(AtomicBool::new(false));
+        let [given_away, stop] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
         let watch = Watch {
             kind,
             welcome: welcome(plan),
             ring: plan.ring.clone(),
+            inner: inner_path(&plan.ring),
+            given_away: given_away.clone(),
             own_folder: plan.own_folder,
             plain: plan.plain,
             user: plan.user,
@@ -107,10 +115,40 @@ impl Supervisor {
             .name(format!("function-{}", plan.number))
             .spawn(move || watchdog::watched(Watched::Life, || watch.run(&told)))
             .map_err(|error| StartError::at(&plan.ring, error))?;
-        let instance = plan.instance.to_owned();
+        let (instance, ring) = (plan.instance.to_owned(), plan.ring.clone());
         let thread = Some(thread);
-        let ours = Supervisor { instance, shared, view, requests, answers, wanted, stop, thread };
+        let ours = Supervisor {
+            instance,
+            ring,
+            shared,
+            view,
+            requests,
+            answers,
+            wanted,
+            given_away,
+            stop,
+            thread,
+        };
         Ok((ours, ends))
+    }
+
+    /// The function's sockets lie at `ring` from now on, in place of those that another process
+    /// of the node has there.
+    ///
+    /// # Errors
+    /// When the file system does not let us; they lie where they were.
+    pub fn put_in_place(&mut self, ring: &Path) -> io::Result<()> {
+        sockets::put_in_place(&self.ring, ring)?;
+        self.ring = ring.to_owned();
+        // The thread lives as long as we do.
+        let _ = self.requests.send(Request::Placed(ring.to_owned()));
+        Ok(())
+    }
+
+    /// Another process of the node has put its sockets in place of those of this function: they
+    /// are left alone.
+    pub fn give_away(&self) {
+        self.given_away.store(true, Ordering::Release);
     }
 
     /// Whether the function is to be in its process. One that the node starts does not run

@@ -24,10 +24,12 @@ use weft_model::Calibration;
 use weft_node::{Node, StandingNode};
 use weft_node_config::{Blueprint, Overrules, Polling};
 use weft_state::Store;
+use weft_switch::Child;
 
 use self::handover::Part;
 use self::life::{Life, Offered, serve};
 use self::standby::{NextOwner, Owner, Owning};
+use self::take_over::Taken;
 use self::upgrade::Program;
 use super::page::{PageArguments, address};
 use super::vf;
@@ -111,10 +113,9 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         weft_functions::ipsec::remember_keys_in(file);
     }
     vf::resolve(&mut blueprint)?;
-    // They go behind the node, whose ports are at them.
-    let _switches = match arguments.take_over {
+    let switches = match arguments.take_over {
         false => vf::start_switches(&arguments.file, &blueprint.switches)?,
-        true => Default::default(),
+        true => Vec::new(),
     };
     if arguments.take_over {
         take_over::begin()?;
@@ -141,8 +142,11 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let has_node = (claimed.is_some(), store, standing);
     let means = (next_owner, part.as_ref().map(Part::secret));
     let place = (&options, &*arguments.file);
-    let (node, waited, owning) = build(eal, blueprint, has_node, owning, place, means)?;
-    let life = Life { termination, program, manager, owning };
+    // Switches go behind the node, whose ports are at them.
+    let switches = (switches, owning);
+    let Taken { node, waited, owning, switches } =
+        build(eal, blueprint, has_node, switches, place, means)?;
+    let life = Life { termination, program, manager, owning, switches };
     let offered = Offered { options, claimed, part, described, ready, waited };
     serve(eal, node, offered, life)
 }
@@ -163,19 +167,17 @@ fn begin(
     Ok((opened.transpose()?.flatten(), eal?))
 }
 
-/// Builds the node, with what it has kept or takes over from another process; for how long
-/// packets waited for that; and its part in a pair, which it had or takes over.
+/// Builds the node, with what it has kept or takes over from another process.
 fn build(
     eal: &'static Eal,
     blueprint: Blueprint,
     (is_claimed, store, standing): (bool, Option<Store>, Option<StandingNode>),
-    owning: Option<Owning>,
+    (switches, owning): (Vec<Child>, Option<Owning>),
     (options, file): (&Options, &Path),
     means: (Option<NextOwner>, Option<Vec<u8>>),
-) -> Result<(Node, Option<Duration>, Option<Owning>), Failure> {
+) -> Result<Taken, Failure> {
     if !is_claimed {
-        let taken = take_over::take(eal, blueprint, (options, file), means)?;
-        return Ok((taken.node, Some(taken.waited), taken.owning));
+        return take_over::take(eal, blueprint, (options, file), means);
     }
     let mut node = match (store, standing) {
         (Some(store), Some(standing)) => standing.own(store)?,
@@ -188,7 +190,7 @@ fn build(
     if let Some(owning) = &owning {
         owning.hold(&mut node);
     }
-    Ok((node, None, owning))
+    Ok(Taken { node, waited: None, owning, switches })
 }
 
 /// Stands by until the node owns the users of its pair.

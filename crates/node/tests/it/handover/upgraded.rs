@@ -3,11 +3,11 @@
 
 use std::sync::atomic::Ordering;
 
-use weft_mobility_protocol::{Incarnation, NodeId};
+use weft_mobility_protocol::{Incarnation, NodeId, User};
 
 use super::nodes::{GATEWAY, KEEPING, station};
-use super::world::{ANCHOR, SECRET, SOURCE, World, turn};
-use crate::common::{KINDS, Rig};
+use super::world::{ANCHOR, HOST, SECRET, SOURCE, World, payload, turn};
+use crate::common::{KINDS, Rig, udp};
 use crate::upgrades::take_over_knowing;
 
 /// A node with 4 users that are settled, or have just become so.
@@ -44,6 +44,22 @@ fn users_have_the_owner_that_they_had_in_the_same_incarnation() {
         assert_eq!(view.incarnation, 7);
         assert!(mail.from_node.try_recv().is_err(), "the controller has nothing to hear");
     }
+}
+
+/// The devices here cannot be open in two processes: the old one closes its ports first.
+#[test]
+fn packets_of_users_go_on_with_their_contexts_where_ports_close_first() {
+    let _turn = turn();
+    let mut rig = node(SOURCE, true);
+    let begun = rig.tally("ue-1");
+    let up = udp([10, 45, 0, 1], HOST, &payload(b'.', User(101), 0));
+    for life in 1..4 {
+        rig.send(0, &[up.clone(), up.clone()]);
+        assert_eq!(rig.receive(1).len(), 2, "in life {life}");
+        assert_eq!(rig.tally("ue-1"), begun + 2 * life);
+        rig = ask(rig, &station(2, KEEPING), SECRET).unwrap();
+    }
+    assert_eq!(rig.tally("ue-1"), begun + 6);
 }
 
 #[test]

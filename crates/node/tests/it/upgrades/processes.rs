@@ -127,9 +127,7 @@ fn a_process_that_breaks_off_leaves_the_function_where_it_is() {
         assert_eq!((&*process.state, process.failures, process.lost), ("running", 0, 0));
         let packet = udp([10, 0, 0, 1], [198, 51, 100, 1], b"payload");
         let mut batch = weft_dpdk::Batch::new();
-        let mut copy = pool.allocate().unwrap();
-        copy.append(packet.len()).unwrap().copy_from_slice(&packet);
-        batch.push(copy).unwrap();
+        batch.push(pool.packet(&packet).unwrap()).unwrap();
         far[0].tx.transmit(&mut batch);
         let begun = Instant::now();
         while far[1].rx.receive(&mut batch, 32) == 0 {

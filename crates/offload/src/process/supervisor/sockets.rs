@@ -2,7 +2,9 @@
 
 use std::os::unix::fs::chown;
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::{fs, io};
 
 use weft_dataplane::offload::WINDOW;
 use weft_dpdk::{Eal, Pool, Port, PortOptions};
@@ -75,4 +77,42 @@ fn ring(eal: &Eal, plan: &Plan<'_>, path: &str, pool: &Pool) -> Result<Port, Sta
         ..PortOptions::default()
     };
     Ok(Port::open(eal, &device, &options, pool)?)
+}
+
+/// Puts ring and control socket that lie at one path in the place of those at another.
+///
+/// # Errors
+/// When the file system does not let us.
+pub(super) fn put_in_place(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(control_path(from), control_path(to))?;
+    match fs::rename(from, to) {
+        // Behind a NIC there is no ring.
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn who_comes_finds_the_sockets_that_were_put_in_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let (old, new) = (folder.path().join("f.sock"), folder.path().join("f.sock.7"));
+        let bind = |ring: &Path| {
+            [control_path(ring), ring.to_owned()].map(|path| UnixListener::bind(path).unwrap())
+        };
+        let (of_old, of_new) = (bind(&old), bind(&new));
+        put_in_place(&new, &old).unwrap();
+        for (path, (old, new)) in [control_path(&old), old].iter().zip(of_old.iter().zip(&of_new)) {
+            let _stream = UnixStream::connect(path).unwrap();
+            new.accept().unwrap();
+            old.set_nonblocking(true).unwrap();
+            assert_eq!(old.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        }
+        assert!(!control_path(&new).exists() && !new.exists());
+    }
 }

@@ -56,6 +56,10 @@ pub(super) struct Watch {
     pub(super) kind: &'static Kind,
     pub(super) welcome: Welcome,
     pub(super) ring: PathBuf,
+    /// The node's own end of it.
+    pub(super) inner: PathBuf,
+    /// Another process of the node has the places of its sockets.
+    pub(super) given_away: Arc<AtomicBool>,
     pub(super) own_folder: bool,
     pub(super) plain: bool,
     pub(super) user: Option<u32>,
@@ -102,9 +106,11 @@ impl Watch {
         self.session = None;
         self.process = None;
         // What is left does no harm: the next node removes it.
-        let _ = std::fs::remove_file(crate::process::control_path(&self.ring));
-        let _ = std::fs::remove_file(&self.ring);
-        let _ = std::fs::remove_file(crate::process::inner_path(&self.ring));
+        let _ = std::fs::remove_file(&self.inner);
+        if self.own_folder || !self.given_away.load(Ordering::Acquire) {
+            let _ = std::fs::remove_file(crate::process::control_path(&self.ring));
+            let _ = std::fs::remove_file(&self.ring);
+        }
         if let Some(folder) = self.ring.parent().filter(|_| self.own_folder) {
             // The last function's ring takes it along.
             let _ = std::fs::remove_dir(folder);
@@ -178,6 +184,7 @@ impl Watch {
             match request {
                 Request::Order(order) => self.pass_on(order),
                 Request::Question(question) => self.ask(question),
+                Request::Placed(ring) => self.ring = ring,
             }
         }
     }

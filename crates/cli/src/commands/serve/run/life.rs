@@ -12,6 +12,7 @@ use weft_management_api::{Listening, Options, Serving};
 use weft_node::{HandedOver, Handle, Node, Running};
 use weft_node_config::Blueprint;
 use weft_pfcp::Server;
+use weft_switch::Child;
 
 use super::beside::Beside;
 use super::handover::Part;
@@ -40,6 +41,8 @@ pub struct Life {
     pub manager: ServiceManager,
     /// The node's lease, where another stands by.
     pub owning: Option<Owning>,
+    /// They go behind the node, whose ports are at them.
+    pub switches: Vec<Child>,
 }
 
 /// What a node is served with.
@@ -61,7 +64,7 @@ pub fn serve(
     offered: Offered,
     life: Life,
 ) -> Result<(), Failure> {
-    let Life { termination, program, manager, owning } = life;
+    let Life { termination, program, manager, owning, switches } = life;
     let Offered { options, claimed, part, described, ready, waited } = offered;
     let events = node.take_events();
     let mut running = node.start(eal).map_err(no_thread)?;
@@ -99,7 +102,7 @@ pub fn serve(
         Attended::Signal(signal) => signal,
         Attended::Leaves => "the word of the controller",
         Attended::HandedOver(handed_over) => {
-            return leave(running, handed_over, (beside, serving));
+            return leave(running, handed_over, (beside, serving), switches);
         }
     };
     tracing::info!("stopping after {reason}");
@@ -225,13 +228,14 @@ fn leave(
     running: Running,
     handed_over: HandedOver,
     (beside, serving): (Beside, Serving),
+    switches: Vec<Child>,
 ) -> Result<(), Failure> {
     let milliseconds = handed_over.waited.as_secs_f64() * 1e3;
     let process = handed_over.process;
     tracing::info!(process, milliseconds, "another process has the node");
     drop(beside);
     serving.stop();
-    running.leave(handed_over);
+    running.leave_and(handed_over, || drop(switches));
     // Without a destructor: what is left belongs to the other process, too.
     std::process::exit(0);
 }

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,9 @@ use weft_management_api::client::Client;
 use weft_management_api::{ControlError, Listening, Options};
 use weft_node::{Node, Predecessor};
 use weft_node_config::Blueprint;
+use weft_switch::Child;
 
+use super::super::vf;
 use super::standby::{NextOwner, Owning};
 use super::state;
 use crate::failure::Failure;
@@ -22,14 +25,16 @@ use crate::failure::Failure;
 const GIVING_BACK: Duration = Duration::from_secs(20);
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// A node that another process had.
+/// A node that is built, or that another process had.
 pub struct Taken {
     /// It waits to be started, and so do packets.
     pub node: Node,
-    /// For how long they have waited.
-    pub waited: Duration,
+    /// For how long they have waited, where another process had it.
+    pub waited: Option<Duration>,
     /// Its part in a pair, if it is one of two.
     pub owning: Option<Owning>,
+    /// Switches that its ports are at.
+    pub switches: Vec<Child>,
 }
 
 /// Gives up what this process has of the ports of one that has started it, which go on there.
@@ -52,12 +57,6 @@ pub fn take(
     (options, file): (&Options, &Path),
     (next_owner, secret): (Option<NextOwner>, Option<Vec<u8>>),
 ) -> Result<Taken, Failure> {
-    if let Some(switch) = blueprint.switches.first() {
-        let name = &switch.name;
-        return Err(Failure::input(format!(
-            "--take-over: switch {name} is a part of the process that runs; restart the node"
-        )));
-    }
     can_serve(options)?;
     let client = Client::new(&options.socket)?;
     let UpgradeSocket { socket } = client.post("/v1/take-over", String::new())?;
@@ -65,6 +64,16 @@ pub fn take(
         .map_err(|error| Failure::input(format!("socket {socket}: {error}")))?;
     let mut predecessor =
         Predecessor::hear(stream).map_err(Failure::input)?.with_secret(secret.unwrap_or_default());
+    let switches = Arc::new(Mutex::new(Vec::new()));
+    if blueprint.switches.iter().any(|switch| switch.started) {
+        let (started, plans) = (switches.clone(), blueprint.switches.clone());
+        let file = file.to_owned();
+        predecessor = predecessor.when_closed(move || {
+            let own = vf::start_switches(&file, &plans).map_err(Failure::reason)?;
+            started.lock().unwrap_or_else(PoisonError::into_inner).extend(own);
+            Ok(())
+        });
+    }
     predecessor.accept(&blueprint).map_err(Failure::input)?;
     let mut store = state::open(&blueprint, file, false).inspect_err(|failure| {
         if let Failure::Input(why) = failure {
@@ -84,7 +93,8 @@ pub fn take(
     if let Some(owning) = &owning {
         owning.hold(&mut node);
     }
-    Ok(Taken { node, waited, owning })
+    let switches = std::mem::take(&mut *switches.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok(Taken { node, waited: Some(waited), owning, switches })
 }
 
 /// Whether addresses can be used but for the process that has the node, which may have them.
