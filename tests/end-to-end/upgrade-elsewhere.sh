@@ -18,7 +18,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 
 NEAR=02:00:00:00:09:01 FAR=02:00:00:00:09:02 # the ends of the link between nodes
 UPGRADES=${UPGRADES:-2}
-RATE=${RATE:-100}
+RATE=${RATE:-500}
 
 gain_privileges "$@"
 need_locked_memory

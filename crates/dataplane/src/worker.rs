@@ -30,7 +30,7 @@ use self::ending::{drop_malformed, refuse_sessions};
 pub use self::idle::Idle;
 use self::overload::DelayBound;
 pub use self::state::{BurstState, WorkerParts};
-pub use self::upgrade::{Copies, Seen, digest};
+pub use self::upgrade::{Copies, Seen, Uncarried, digest};
 use crate::buffering::limits::Limits;
 use crate::buffering::queues::Queues;
 use crate::classify::{Classified, Classifier};

@@ -170,6 +170,17 @@ impl RemoteQueue {
         self.credits.of(room)
     }
 
+    /// Whether a burst may be let in, and one behind it. Nothing makes room where the function is
+    /// not there.
+    pub fn has_room(&self) -> bool {
+        !self.is_up() || self.credit() >= LEFT
+    }
+
+    /// The same of packets that were let in before.
+    pub fn has_room_for_reserved(&self) -> bool {
+        !self.is_up() || self.room() >= LEFT
+    }
+
     /// Packets that find room, by their tickets and in the carrier.
     #[inline]
     fn room(&self) -> usize {

@@ -252,6 +252,20 @@ impl RemoteQueues {
         used.any(|queue| !queue.keeps_order() && is_so(queue))
     }
 
+    /// Whether functions that are there have room for packets that come to the node: a burst, and
+    /// as many behind it.
+    pub(crate) fn have_room(&self) -> bool {
+        let mut used = Positions(self.used).filter_map(|number| self.remote_queues.get(number));
+        used.all(RemoteQueue::has_room)
+    }
+
+    /// Whether those at this node have it for packets that come back from others, where these
+    /// have their places reserved.
+    pub(crate) fn have_room_at_node(&self) -> bool {
+        let mut used = Positions(self.used).filter_map(|number| self.remote_queues.get(number));
+        used.all(|queue| !queue.keeps_order() || queue.has_room_for_reserved())
+    }
+
     /// Packets that wait for functions that are not there.
     pub(crate) fn held(&self) -> usize {
         self.remote_queues.iter().map(RemoteQueue::held).sum()

@@ -5,7 +5,7 @@
 //! than a queue holds, the worker takes all that has come, keeps as much as it can carry in that
 //! time, fairly between users, and drops the rest as `overload`.
 
-use weft_dpdk::tsc;
+use weft_dpdk::{Batch, Packet, tsc};
 
 use super::{BURST, Worker};
 use crate::buffering::fair_queue::FairQueue;
@@ -160,6 +160,19 @@ impl Worker {
             standing.is_empty_at(self.clock.now());
         }
         count > 0
+    }
+
+    /// Gives away all that was taken from queues and waits, with the numbers of its inlets.
+    pub(crate) fn take_all_waiting(&mut self, take: &mut dyn FnMut(usize, Packet)) {
+        let Some(bound) = &mut self.delay_bound else { return };
+        for (inlet, standing) in bound.inlets.iter_mut().enumerate() {
+            let Some(mut queue) = standing.waiting.take() else { continue };
+            let mut packets = Batch::new();
+            while queue.len() > 0 {
+                queue.take(&mut packets, BURST);
+                packets.drain().for_each(|packet| take(inlet, packet));
+            }
+        }
     }
 
     /// Carries all that was taken from queues and waits.

@@ -1,5 +1,7 @@
 //! A worker of a node that another process goes on with, and one of the node that goes on.
 
+mod in_flight;
+
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,12 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use arrayvec::ArrayVec;
 use weft_dpdk::Batch;
 
-use super::{BURST, BurstState, Worker};
+pub use self::in_flight::Uncarried;
+use super::{BURST, Worker};
 use crate::command::attachment::Inlet;
-use crate::counters::DropReason;
 
 /// Bursts that a queue is emptied of before it is the turn of others: all that a queue of a
 /// kernel interface holds.
@@ -111,65 +112,6 @@ impl Worker {
         busy |= self.drive_away();
         busy |= self.waits_for_functions();
         busy | self.departure.relay()
-    }
-
-    /// Whether functions are at other nodes or behind NICs: their packets go and come by ports.
-    pub fn has_functions_at_ports(&self) -> bool {
-        self.remote_queues.are_at_ports(|_| true)
-    }
-
-    /// Whether packets are there.
-    pub fn waits_at_ports(&self) -> bool {
-        self.remote_queues.are_at_ports(|queue| queue.away() > 0)
-    }
-
-    /// Carries what comes back by ports from functions at other nodes and behind NICs, and gives
-    /// the node what is for itself. Other packets are left out: another process has received them
-    /// as well, or they are lost. `note` and the answer are as in
-    /// [`drain_received`](Self::drain_received), for what was carried.
-    pub fn drain_returns(&mut self, note: &mut dyn FnMut(u16, u64)) -> bool {
-        let mut busy = self.apply_commands();
-        for inlet in 0..self.inlets.len() {
-            for _ in 0..BURSTS_AT_ONCE {
-                if !self.take_all_back() {
-                    return true;
-                }
-                if self.receive(inlet) == 0 {
-                    break;
-                }
-                busy = true;
-                self.carry_returns(inlet, note);
-            }
-        }
-        busy |= self.take_over();
-        busy |= self.drive_away();
-        busy |= self.waits_for_functions();
-        busy | self.departure.relay()
-    }
-
-    /// Carries what has come back in the burst in hand.
-    fn carry_returns(&mut self, inlet: usize, note: &mut dyn FnMut(u16, u64)) {
-        let port = self.inlets[inlet].port;
-        let packets = &self.state.burst.packets;
-        let digests: ArrayVec<u64, { Batch::CAPACITY }> =
-            packets.iter().map(|packet| digest(packet.data())).collect();
-        let (transit, _) = self.parse(inlet);
-        self.counters.dropped(DropReason::Stopped, transit.len());
-        let BurstState { burst, framed, .. } = &mut self.state;
-        let framed = std::mem::take(framed);
-        for (position, packet) in burst.packets.drain().enumerate() {
-            if !transit.contains(position) {
-                note(port, digests[position]);
-            }
-            if framed.contains(position)
-                && let Some(service) = &mut self.departure.service
-            {
-                // There is room for as many as a batch has.
-                drop(service.arrived.push(packet));
-            }
-        }
-        self.serve_arrived();
-        self.drive_away();
     }
 
     /// Sends what goes to functions elsewhere, and carries on what has come back.

@@ -1,6 +1,7 @@
 //! The old process: gives the node to another one, or goes on.
 
-use std::collections::HashMap;
+mod received;
+
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
@@ -8,12 +9,13 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use weft_dataplane::worker::{Seen, Worker};
-use weft_dpdk::{Eal, Ingress};
+use weft_dataplane::worker::Worker;
+use weft_dpdk::{Eal, Ingress, await_delivery};
 use weft_function::Scope;
 
+use self::received::Received;
 use super::Running;
-use super::conversation::{Conversation, Drained, Kind, OF_NEW, UpgradeError};
+use super::conversation::{Conversation, Kind, OF_NEW, UpgradeError};
 use crate::agent::{Agent, Lease, Offer, Piece, Prepared, Stopped, position};
 use crate::bearer::session::Keep;
 use crate::ports::Ports;
@@ -40,28 +42,6 @@ struct SharedPort {
     number: u16,
     name: String,
     ingress: Ingress,
-}
-
-/// What has been received since the other process was told to receive as well.
-#[derive(Default)]
-struct Received {
-    /// By port.
-    digests: HashMap<u16, Seen>,
-    /// What comes from users is left to the other process.
-    only_returns: bool,
-}
-
-impl Received {
-    fn drain(&mut self, worker: &mut Worker) -> bool {
-        let digests = &mut self.digests;
-        let mut note = |port, digest| {
-            *digests.entry(port).or_default().entry(digest).or_default() += 1;
-        };
-        match self.only_returns {
-            true => worker.drain_returns(&mut note),
-            false => worker.drain_received(&mut note),
-        }
-    }
 }
 
 /// A node that another process has.
@@ -126,13 +106,14 @@ impl Running {
     ) -> Result<HandedOver, UpgradeError> {
         let mut conversation = Conversation::new(stream, OF_NEW)?;
         conversation.wait_at_most(STOPPED)?;
-        match self.try_to_hand_over(&mut conversation, beside) {
+        let mut received = Received::default();
+        match self.try_to_hand_over(&mut conversation, beside, &mut received) {
             Ok((waited, process, is_beside)) => {
                 Ok(HandedOver { waited, process, is_beside, conversation })
             }
             Err(error) => {
                 conversation.refuse(&error.to_string());
-                self.resume(eal);
+                self.resume(eal, received);
                 // The node has stopped where the agent does not answer.
                 let _ = self.handle.ask(Agent::end_upgrade);
                 beside.resume();
@@ -168,6 +149,7 @@ impl Running {
         &mut self,
         conversation: &mut Conversation,
         beside: &mut dyn Beside,
+        received: &mut Received,
     ) -> Result<(Duration, u32, bool), UpgradeError> {
         let stopped = |_| UpgradeError::Refused("the node is stopping".to_owned());
         let offer = self.handle.ask(|agent| agent.offering().offer()).map_err(stopped)?;
@@ -191,28 +173,11 @@ impl Running {
         // From here on packets wait.
         let since = Instant::now();
         self.pause();
-        let mut received = Received::default();
         self.owns_users()?;
-        if is_beside {
-            // What is received before the other process receives has no copy there.
-            for worker in &mut self.paused {
-                worker.drain_received(&mut |_, _| {});
-            }
-            let waited = since.elapsed().as_nanos() as u64;
-            conversation.say(Kind::Open, &waited.to_le_bytes())?;
-            conversation.hear_only(Kind::Opened)?;
-            // A packet that the other process was closed to when it came must find this one open.
-            thread::sleep(IN_KERNEL);
-            self.wait_for_returns(&mut received)?;
-            for port in &ports {
-                port.ingress.shut()?;
-            }
-        }
-        self.drain(&mut received)?;
-        self.wait_for_returns(&mut received)?;
+        self.finish(conversation, (&ports, is_beside, since), received)?;
         self.send_contexts(conversation, (&offer, &versions), &prepared)?;
         // What was in the kernel still, if anything.
-        self.drain(&mut received)?;
+        self.drain(received)?;
         let drained = received.by_name(&ports);
         let octets = serde_json::to_vec(&drained).map_err(io::Error::other)?;
         conversation.say(Kind::Drained, &octets)?;
@@ -221,10 +186,53 @@ impl Running {
         self.owns_users()?;
         conversation.say(Kind::Yours, &goes_on_with)?;
         let waiting: usize = self.paused.iter().map(Worker::waiting).sum();
+        if !is_beside {
+            received.drop_uncarried(&mut self.paused);
+        }
         if waiting > 0 {
             tracing::warn!(packets = waiting, "packets that waited for idle bearers are dropped");
         }
         Ok((since.elapsed(), process, is_beside))
+    }
+
+    /// Opens the ports of the other process, stops receiving, and carries all that was received.
+    /// From a moment on both have their ports open. Behind it, and before this process shuts its
+    /// own, it stops receiving packets of users where functions are reached by ports, and finishes
+    /// what is there: however much comes meanwhile, that has an end.
+    fn finish(
+        &mut self,
+        conversation: &mut Conversation,
+        (ports, is_beside, since): (&[SharedPort], bool, Instant),
+        received: &mut Received,
+    ) -> Result<(), UpgradeError> {
+        let are_at_ports = self.paused.iter().any(Worker::has_functions_at_ports);
+        if is_beside {
+            if !are_at_ports {
+                // What is received before the other process receives has no copy there.
+                for worker in &mut self.paused {
+                    worker.drain_received(&mut |_, _| {});
+                }
+            }
+            let waited = since.elapsed().as_nanos() as u64;
+            conversation.say(Kind::Open, &waited.to_le_bytes())?;
+            conversation.hear_only(Kind::Opened)?;
+            // A packet that the other process was closed to when it came must find this one open.
+            match are_at_ports {
+                true => await_delivery()?,
+                false => thread::sleep(IN_KERNEL),
+            }
+        }
+        if are_at_ports {
+            if !received.receive_all(&mut self.paused) {
+                let why = "too few packet buffers for what is received (`memory.packets`)";
+                return Err(UpgradeError::Refused(why.to_owned()));
+            }
+            self.drain(received)?;
+        }
+        for port in ports {
+            port.ingress.shut()?;
+        }
+        self.drain(received)
     }
 
     /// Waits until nothing is under way, but not for long.
@@ -256,9 +264,9 @@ impl Running {
         }
     }
 
-    /// Takes packets in and carries them again.
-    fn resume(&mut self, eal: &'static Eal) {
-        let workers = std::mem::take(&mut self.paused);
+    /// Takes packets in and carries them again, those that were `received` first.
+    fn resume(&mut self, eal: &'static Eal, mut received: Received) {
+        let mut workers = std::mem::take(&mut self.paused);
         if workers.is_empty() {
             return;
         }
@@ -268,6 +276,10 @@ impl Running {
                 tracing::error!(port = port.name, %error, "the port takes nothing in any more");
             }
         }
+        match self.owns_users() {
+            Ok(()) => received.carry_uncarried(&mut workers),
+            Err(_) => received.drop_uncarried(&mut workers),
+        }
         self.stop.store(false, Ordering::Release);
         let lease = self.lease.clone();
         match super::start_workers(eal, workers, (&self.plan, lease), &self.stop) {
@@ -276,55 +288,45 @@ impl Running {
         }
     }
 
-    /// Carries all that was received.
+    /// Carries all that was received, and where packets of users are left to the other process,
+    /// waits for what is at functions.
     ///
     /// # Errors
-    /// When that has no end: a device that this process cannot shut goes on to receive.
+    /// When that has no end: a device that this process cannot shut goes on to receive, or
+    /// functions do not give packets back, nor do these count as lost.
     fn drain(&mut self, received: &mut Received) -> Result<(), UpgradeError> {
         let until = Instant::now() + DRAINING;
         loop {
             let mut busy = false;
             self.owns_users()?;
-            for worker in &mut self.paused {
-                busy |= received.drain(worker);
+            for (number, worker) in self.paused.iter_mut().enumerate() {
+                busy |= received.drain(number, worker);
             }
             if !busy {
                 return Ok(());
             }
-            if Instant::now() >= until {
-                let why = match self.paused.iter().any(Worker::waits_for_functions) {
-                    true => "a function in a process does not give its packets back; try again",
-                    false => "packets come without end at a port that cannot be shut",
-                };
-                return Err(UpgradeError::Refused(why.to_owned()));
+            if received.leaves_too_much() || Instant::now() >= until {
+                return Err(UpgradeError::Refused(self.why_without_end(received).to_owned()));
+            }
+            if received.leaves_users() {
+                thread::sleep(RETURNING);
             }
         }
     }
 
-    /// Where functions are at other nodes or behind NICs: carries all that was received, and waits
-    /// for what comes back from there. Packets that come meanwhile are left to the other process.
-    ///
-    /// # Errors
-    /// When it does not come, nor counts as lost.
-    fn wait_for_returns(&mut self, received: &mut Received) -> Result<(), UpgradeError> {
-        if received.only_returns || !self.paused.iter().any(Worker::has_functions_at_ports) {
-            return Ok(());
+    fn why_without_end(&self, received: &Received) -> &'static str {
+        if received.leaves_too_much() {
+            return "more packets come than can wait for those at functions at other nodes; try \
+                    again with less traffic, or call the functions back first (`weft ctl \
+                    function NAME --composition call --peer NODE`)";
         }
-        self.drain(received)?;
-        received.only_returns = true;
-        let until = Instant::now() + DRAINING;
-        while self.paused.iter().any(Worker::waits_at_ports) {
-            self.owns_users()?;
-            let idle = self.paused.iter_mut().fold(true, |idle, one| !received.drain(one) & idle);
-            if idle {
-                thread::sleep(RETURNING);
-            }
-            if Instant::now() >= until {
-                let why = "functions at other nodes do not give packets back; try again";
-                return Err(UpgradeError::Refused(why.to_owned()));
-            }
+        if self.paused.iter().any(Worker::waits_for_functions) {
+            return "a function in a process does not give its packets back; try again";
         }
-        Ok(())
+        match received.leaves_users() {
+            true => "functions at other nodes do not give packets back; try again",
+            false => "packets come without end at a port that cannot be shut",
+        }
     }
 
     fn send_contexts(
@@ -415,19 +417,6 @@ impl Pieces<'_> {
             self.octets.extend(self.function.to_le_bytes());
         }
         Ok(())
-    }
-}
-
-impl Received {
-    /// What ports may have given to both processes.
-    fn by_name(&self, ports: &[SharedPort]) -> Drained {
-        let digests = |port: &SharedPort| {
-            let seen = self.digests.get(&port.number)?;
-            let count = seen.values().map(|times| u64::from(*times)).sum();
-            let seen = seen.iter().map(|(digest, times)| (*digest, *times)).collect();
-            Some((port.name.clone(), (count, seen)))
-        };
-        Drained { seen: ports.iter().filter_map(digests).collect() }
     }
 }
 
