@@ -2,7 +2,8 @@
 # shellcheck disable=SC2016 # programs of jq
 # Processes that take a node over from each other whose functions are elsewhere: at another node,
 # in a process that another program starts, and behind software VF. Under datagrams in both
-# directions each is handled once; where ports close first, contexts go along all the same.
+# directions each is handled once, also where a process is refused; where ports close first, contexts
+# go along all the same.
 #
 #   UPGRADES=20 RATE=5000 upgrade-elsewhere.sh    that many times, under so many datagrams a second
 set -uo pipefail
@@ -125,18 +126,34 @@ write_near_node 'ports:
   seen:
     function: counter
     composition: remote
-    remote: {path: 10, downlinkPath: 11, port: fabric, to: 10.9.0.2, timeout: 2000, probe: 500}
+    remote: {path: 10, downlinkPath: 11, port: fabric, to: 10.9.0.2, timeout: 20000, probe: 5000}
   count:
     function: counter
     composition: process
     process: {start: elsewhere, socket: $netns_work/count.sock, onFailure: hold, hold: 2048}"
 try "a node that serves starts" start_other far n || { close_report; exit 1; }
+far=$started
 try "and the one that asks it" start_node || { close_report; exit 1; }
 start_in n "$netns_work/count.log" "$WEFT" function counter --attach "$netns_work/count.sock"
 function=$started
 check "the path is there" wait_until 30 is seen reachable
 check "and so is the function" wait_until 30 is count running
 check "host a reaches host b" lossless a "$ADDRESS_B4"
+
+# So few that all find room at the function until it answers again, and the path counts as there.
+rate=$RATE RATE=20
+start_datagrams a "$ADDRESS_A4" b "$ADDRESS_B4"
+check "packets go to both functions" passes 20
+kill -STOP "$far"
+check "while the other node gives no packets back a process is refused" \
+    refused 'functions at other nodes do not give packets back' \
+    timeout 20 "$WEFT" run --take-over "$netns_work/node.yaml"
+kill -CONT "$far"
+check "and packets go to both functions as before" passes 20
+end_datagrams
+check "no datagram is lost, doubled or out of order" nothing_is_lost a b
+RATE=$rate
+
 begun=$(handled "$netns_work/far.sock" seen)
 start_datagrams a "$ADDRESS_A4" b "$ADDRESS_B4"
 check "a configuration that calls the function at the other node is refused" \
