@@ -400,8 +400,9 @@ class Rounds:
             is_touched = user in touched and not only_controller
             # There and back.
             self.sent[user] += 2 * one["sent"]
-            if self.counted[user] > self.sent[user]:
-                wrong.append(f"user {user}: {self.counted[user]} packets are counted of {self.sent[user]}")
+            counted = self.counted.get(user, 0)
+            if counted > self.sent[user]:
+                wrong.append(f"user {user}: {counted} packets are counted of {self.sent[user]}")
             if is_touched:
                 self.lost["touched"] += one["lost"]
                 self.lost["disordered"] += one["disordered"]
