@@ -7,6 +7,7 @@ use crate::common::network::{
     with_af_packet, with_af_xdp,
 };
 use crate::common::{eal, open, pool, queues, skipped, wait_until, waiting};
+use std::io::ErrorKind;
 use weft_dpdk::{
     Batch, Checksums, Pool, Port, PortOptions, RxQueue, Steering, SteeringKey, SteeringRun,
     TxQueue, devices_sum_udp,
@@ -93,7 +94,12 @@ fn tap_sums_what_it_is_asked_to() {
             batch.push(packet).expect("there is room");
             wait_until("it is taken", || tx.transmit(&mut batch) == 1);
             let mut buffer = [0; 2048];
-            let count = socket6.recv(&mut buffer).expect("the kernel finds the checksum right");
+            let count = loop {
+                match socket6.recv(&mut buffer) {
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    got => break got.expect("the kernel finds the checksum right"),
+                }
+            };
             assert_eq!(buffer[..count], payload[..]);
         }
         exchange(&socket, &mut rx, &mut tx, &pool);
