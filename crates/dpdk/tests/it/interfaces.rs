@@ -2,12 +2,13 @@
 //! network namespace of its own. Frames pass both ways; the link follows the
 //! interface, and a port whose interface is gone does no harm.
 
+use std::io::ErrorKind;
+
 use crate::common::network::{
     exchange, frame, frame6, in_own_network, ip, kernel_socket, kernel_socket6, veth,
     with_af_packet, with_af_xdp,
 };
 use crate::common::{eal, open, pool, queues, skipped, wait_until, waiting};
-use std::io::ErrorKind;
 use weft_dpdk::{
     Batch, Checksums, Pool, Port, PortOptions, RxQueue, Steering, SteeringKey, SteeringRun,
     TxQueue, devices_sum_udp,

@@ -76,6 +76,8 @@ pub fn serve(
             return Err(failure);
         }
     };
+    // Before the node says that it is ready: a request that comes at once is not to be turned away.
+    let mut upgrades = Upgrades::new(serving.upgrades(), program, manager.clone());
     if let Some(waited) = waited {
         let milliseconds = waited.as_secs_f64() * 1e3;
         tracing::info!(milliseconds, "the node was taken over; so long packets have waited");
@@ -94,7 +96,6 @@ pub fn serve(
     let _ = output::line(&line_of(&ready, serving.socket(), places));
     manager.ready();
     let _watchdog = watch(described.watchdog, manager.clone())?;
-    let mut upgrades = Upgrades::new(serving.upgrades(), program, manager.clone());
     let means = (&termination, owning.as_ref());
     let attended = attend(eal, &mut running, &mut upgrades, means, (&beside, &serving));
     let leaves = matches!(attended, Attended::Leaves);
