@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use weft_mobility_protocol::{NodeId, User};
 use weft_node::bearer::{BearerId, WrittenCommand};
 
+use super::frames::{HOST, address};
 use super::nodes::{BEARER_COUNT, GATEWAY, NOTHING, station, wide};
-use super::world::{ANCHOR, FIRST, HOST, SOURCE, TARGET, World, address, moves, turn};
+use super::world::{ANCHOR, FIRST, SOURCE, TARGET, World, moves, turn};
 use crate::common::Rig;
 
 /// The first of the users that commands add.

@@ -14,7 +14,7 @@ use super::world::{ANCHOR, FIRST, SOURCE, TARGET, World, turn};
 use crate::captured::{self, captures, records, store_of, to_octets, written_alike};
 use crate::common::Rig;
 
-/// Users that a station owns, and an anchor's ways to users.
+/// Users that a station owns, and an anchor's routes to users.
 const OWNED: Kind = Kind(7);
 const ROUTES: Kind = Kind(8);
 const USERS: u64 = 4;
@@ -321,7 +321,7 @@ fn records_of_all_releases_are_read() {
 }
 
 #[test]
-fn ways_of_all_releases_are_read() {
+fn routes_of_all_releases_are_read() {
     let _turn = turn();
     let read = |records: &[captured::Record]| {
         let read = records.iter().map(|record| {
@@ -341,7 +341,7 @@ fn ways_of_all_releases_are_read() {
         captured::Kept { shown: read(&records), records }
     };
     assert_eq!(now.records.len(), 2);
-    let all = captures("records-ways", &now);
+    let all = captures("records-routes", &now);
     for (release, kept) in &all {
         let folder = tempfile::tempdir().unwrap();
         drop(store_of(&kept.records, folder.path(), &gateway()));

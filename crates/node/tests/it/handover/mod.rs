@@ -2,6 +2,7 @@
 //! nodes in this process on memory ports, and a controller's machine.
 
 mod added;
+mod frames;
 mod isolated;
 mod killed;
 mod nodes;
@@ -12,10 +13,11 @@ mod world;
 use std::collections::BTreeMap;
 
 use crate::common::udp;
+use frames::{HOST, address, payload};
 use nodes::{BEARERS, GATEWAY, KEEPING, NOTHING, station, wide};
 use weft_mobility_protocol::User;
 use weft_node::mobility::{Radio, RadioError};
-use world::{ANCHOR, FIRST, HOST, SOURCE, TARGET, World, address, moves, payload, turn};
+use world::{ANCHOR, FIRST, SOURCE, TARGET, World, moves, turn};
 
 #[test]
 fn users_move_back_and_forth_with_packets_in_flight() {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::frames::{from_stranger, message_at};
 use super::nodes::{GATEWAY, NOTHING, over_ipv6, station};
-use super::world::{ANCHOR, FIRST, SOURCE, TARGET, World, from_stranger, message_at, turn};
+use super::world::{ANCHOR, FIRST, SOURCE, TARGET, World, turn};
 use weft_mobility_protocol::NodeId;
 
 const G_PDU: u8 = 255;

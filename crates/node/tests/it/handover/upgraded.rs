@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 
 use weft_mobility_protocol::{Incarnation, NodeId, User};
 
+use super::frames::{HOST, payload};
 use super::nodes::{GATEWAY, KEEPING, station};
-use super::world::{ANCHOR, HOST, SECRET, SOURCE, World, payload, turn};
+use super::world::{ANCHOR, SECRET, SOURCE, World, turn};
 use crate::common::{KINDS, Rig, udp};
 use crate::upgrades::take_over_knowing;
 
