@@ -5,7 +5,7 @@
 # directions each is handled once, also where a process is refused; where ports close first, contexts
 # go along all the same.
 #
-#   UPGRADES=20 RATE=5000 upgrade-elsewhere.sh    that many times, under so many datagrams a second
+#   UPGRADES=20 RATE=1000 upgrade-elsewhere.sh    that many times, under so many datagrams a second
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 # shellcheck source-path=SCRIPTDIR source=../lib/report.sh

@@ -75,7 +75,7 @@ impl Entry {
         }
     }
 
-    /// What is to be kept for the next life: the only way.
+    /// What is to be kept for the next life: the only route.
     fn route(&self) -> Option<Route> {
         let serves = self.state == State::Serving && self.next.is_none();
         let is_aborted = self.stage == RouteStage::Abort;
@@ -111,8 +111,8 @@ impl Anchor {
         anchor
     }
 
-    /// The last life has kept this way to the user ([`Output::KeepRoute`]): no move that would
-    /// change it has gone on since. The controller says the ways of all users anew in any case.
+    /// The last life has kept this route to the user ([`Output::KeepRoute`]): no move that would
+    /// change it has gone on since. The controller says the routes of all users anew in any case.
     pub fn remember(&mut self, user: User, route: Route, out: &mut Outputs) {
         let Route { epoch, is_aborted, leg } = route;
         let stage = if is_aborted { RouteStage::Abort } else { RouteStage::Complete };

@@ -184,7 +184,7 @@ pub enum Reason {
 
 impl Step {
     /// Whether an answer of an anchor leaves once all that it keeps is durable: a next life must
-    /// not take up a way that it has let the user leave.
+    /// not take up a route that it has let the user leave.
     pub fn needs_kept(&self) -> bool {
         matches!(self, Step::Routed(RouteStage::Prepare | RouteStage::Remove))
     }

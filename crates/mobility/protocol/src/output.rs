@@ -43,7 +43,7 @@ pub enum Output {
     /// ([`Station::remember`](crate::Station::remember)), or that it does not. Nothing waits for
     /// that, but what is kept stays in order, contexts among it.
     Keep(User, Option<Kept>),
-    /// Keep the user's only way, for the anchor's next life
+    /// Keep the user's only route, for the anchor's next life
     /// ([`Anchor::remember`](crate::Anchor::remember)), or that there is none. Answers that come
     /// behind and let a move go on, or end the user, leave once that is durable
     /// ([`Step::needs_kept`](crate::Step::needs_kept)).

@@ -81,7 +81,7 @@ pub enum Mutation {
     SkipDrain,
     /// A station goes on with whatever contexts it has kept.
     TrustCheckpoints,
-    /// An anchor lets a move go on before its disk has forgotten the way until then.
+    /// An anchor lets a move go on before its disk has forgotten the route until then.
     AnswerEarly,
 }
 

@@ -50,7 +50,7 @@ pub(super) const COMPOSITIONS: Kind = Kind(3);
 pub(super) const CONTEXTS: Kind = Kind(4);
 /// Users that a station owns, by their numbers.
 pub(super) const OWNED: Kind = Kind(7);
-/// An anchor's ways to users, by their numbers.
+/// An anchor's routes to users, by their numbers.
 pub(super) const ROUTES: Kind = Kind(8);
 /// All kinds but the node's own.
 pub(super) const ALL: [Kind; 9] =

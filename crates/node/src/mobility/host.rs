@@ -37,7 +37,7 @@ pub(crate) trait Host {
     fn remove_added(&mut self, member: &Member);
     /// By what the node owns a user from now on, for its next life.
     fn keep_owned(&mut self, user: User, kept: Option<Kept>);
-    /// The only way to a user, for the next life, or that there is none.
+    /// The only route to a user, for the next life, or that there is none.
     fn keep_route(&mut self, user: User, route: Option<Route>);
     /// Calls `done` once all that is kept is durable.
     fn behind_kept(&mut self, done: Box<dyn FnOnce() + Send>);

@@ -67,7 +67,7 @@ impl Mobility {
     }
 
     /// Goes on with what the last life has kept: contexts of users that a station owned, and an
-    /// anchor's ways to users.
+    /// anchor's routes to users.
     pub fn remember(&mut self, host: &mut dyn Host, (owned, routes): Remembered) {
         match &mut self.machine {
             Machine::Station(station) => {
@@ -79,7 +79,7 @@ impl Mobility {
         }
     }
 
-    /// An anchor goes on by a way to a user.
+    /// An anchor goes on by a route to a user.
     fn go_on_by(&mut self, host: &mut dyn Host, user: User, route: Route) {
         if let Err(unknown) = self.know(host, user) {
             tracing::warn!(%user, "{unknown}");

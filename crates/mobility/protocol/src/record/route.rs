@@ -2,7 +2,7 @@
 
 use crate::identity::{Epoch, Incarnation, Leg, NodeId};
 
-/// The only way to a user, while nothing of it moves.
+/// The only route to a user, while nothing of it moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The move that has led to it, or that was given up.

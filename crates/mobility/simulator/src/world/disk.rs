@@ -1,4 +1,4 @@
-//! Disks: which users stations own, checkpoints of contexts, and anchors' ways to users. A write
+//! Disks: which users stations own, checkpoints of contexts, and anchors' routes to users. A write
 //! takes its time, and a node that dies loses those that are not done, from some of them on.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -91,7 +91,7 @@ impl World {
         self.begin_to_write(node, Write::User(user, kept));
     }
 
-    /// An anchor keeps the only way to a user.
+    /// An anchor keeps the only route to a user.
     pub fn keep_route(&mut self, node: NodeId, user: User, route: Option<Route>) {
         self.note(Some(user), || format!("{node} keeps {route:?}"));
         self.begin_to_write(node, Write::Route(user, route));

@@ -1,5 +1,5 @@
 //! What the node is for users that move: a station owns them, an anchor has ways to them. The next
-//! life goes on with contexts where the controller gives users back, and with the ways at once.
+//! life goes on with contexts where the controller gives users back, and with the routes at once.
 
 use weft_mobility_protocol::{Kept, Route, User};
 use weft_state::{Change, Kind, Records, StateError};
@@ -49,7 +49,7 @@ impl Persistence {
         }]);
     }
 
-    /// The only way to a user from now on, or that there is none.
+    /// The only route to a user from now on, or that there is none.
     pub fn keep_route(&mut self, user: User, route: Option<Route>) {
         let key = user.0.to_be_bytes();
         self.keep_changes(vec![match route {
