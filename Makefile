@@ -36,7 +36,6 @@ demo: build
 
 build:
 	@scripts/build $(CARGO)
-	@scripts/split-debug $(WEFT)
 
 # What is compiled for tests is linted by clippy and rustdoc as it is compiled, not once more.
 test lint unit tested end-to-end: export RUSTC_WORKSPACE_WRAPPER := $(CURDIR)/scripts/checked-rustc
@@ -75,9 +74,12 @@ end-to-end: tested
 	WEFT=$(TESTED) tests/run
 
 PACKAGES := $(TARGET)/packages
-deb: build
+PACKAGED := $(TARGET)/packaged/weft
+deb:
 	@scripts/prepare packages
-	deploy/deb/build $(WEFT) $(PACKAGES)
+	@scripts/build $(CARGO) packaged
+	@scripts/split-debug $(PACKAGED)
+	deploy/deb/build $(PACKAGED) $(PACKAGES)
 
 image: deb
 	deploy/image/build $$(ls -t $(PACKAGES)/weft_*.deb | head -n 1) $(PACKAGES)
