@@ -312,7 +312,7 @@ fn gates_allocate_nothing_for_a_packet() {
         (asked, rig.node.agent().snapshot().sent() - sent, rig.drops("gate_full") - full)
     };
     // It waits, and the gate is full.
-    let prepare = Step::Prepare { source: None, anchor: NodeId(1), settled: Epoch(0) };
+    let prepare = Step::Prepare { source: None, kept: None, anchor: NodeId(1), settled: Epoch(0) };
     tell(&mut rig, 7, prepare);
     assert_eq!(carried(&mut rig), (0, 0, 4));
     // It is processed behind the gate, and without one.

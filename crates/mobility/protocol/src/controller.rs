@@ -130,6 +130,14 @@ impl Managed {
             _ => None,
         }
     }
+
+    /// From which epoch the target is given the user back.
+    fn kept(&self) -> Option<Epoch> {
+        match self.record.intent {
+            Intent::Move { kept, .. } => kept,
+            _ => None,
+        }
+    }
 }
 
 /// The machine of the controller.
@@ -154,7 +162,7 @@ type Outputs = Vec<Output>;
 
 impl Controller {
     /// A controller with what was durable when it last stopped: a record for
-    /// each user, and the epoch that no move has been given yet.
+    /// each user, and the epoch that no move has been given yet, which is below [`Epoch::END`].
     pub fn new(
         settings: Settings,
         records: impl IntoIterator<Item = (User, Record)>,
@@ -260,7 +268,7 @@ impl Controller {
         }
         let epoch = self.raise(user);
         let target = Leg { node, incarnation, epoch };
-        let intent = Intent::Move { target, lost: false };
+        let intent = Intent::Move { target, lost: false, kept: None };
         let record = Record { anchor, owner: None, intent };
         self.users.insert(user, Managed::new(record, Stage::Settled));
         self.enter(user, Stage::Storing, "Add", out);
@@ -397,7 +405,7 @@ impl Controller {
         let incarnation = self.nodes.get(&to).copied().unwrap_or_default();
         let target = Leg { node: to, incarnation, epoch: self.raise(user) };
         let Some(managed) = self.users.get_mut(&user) else { return };
-        managed.record.intent = Intent::Move { target, lost: false };
+        managed.record.intent = Intent::Move { target, lost: false, kept: None };
         managed.certain = true;
         managed.target_absent = false;
         self.enter(user, Stage::Storing, "Move", out);
@@ -412,20 +420,11 @@ impl Controller {
 
     /// An epoch that no move has had, with the user's next tag.
     fn raise(&mut self, user: User) -> Epoch {
-        self.raise_back(user, None)
-    }
-
-    /// The same, by which the user is given back to the node that had it by an epoch, or was to.
-    fn raise_back(&mut self, user: User, back: Option<(NodeId, Epoch)>) -> Epoch {
         let removed = self.removed.remove(&user).map(|epoch| (epoch, 1));
         let known = self.users.get_mut(&user).map(|managed| &mut managed.last);
         let last = known.as_deref().copied().or(removed);
         let epoch = last
             .map_or(self.next_epoch, |(before, steps)| self.next_epoch.following(before, steps));
-        let epoch = match back {
-            Some((node, before)) => epoch.giving_back(node, before),
-            None => epoch.giving(),
-        };
         if let Some(last) = known {
             *last = (epoch, 1);
         }

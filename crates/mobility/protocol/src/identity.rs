@@ -41,6 +41,10 @@ impl NodeId {
 }
 
 impl Epoch {
+    /// No controller gives an epoch from here on. One that starts with less is far from it: it goes
+    /// up by 2^[`TAG_BITS`](Self::TAG_BITS) at most at a time.
+    pub const END: Epoch = Epoch(1 << 63);
+
     /// Bits of a [`tag`](Self::tag).
     pub const TAG_BITS: u32 = 10;
 
@@ -49,42 +53,6 @@ impl Epoch {
     /// them, given-up moves among them, whatever other users do in the meantime.
     pub fn tag(self) -> u32 {
         self.0 as u32 & ((1 << Epoch::TAG_BITS) - 1)
-    }
-
-    /// The bit above the tag: a node is given a user back.
-    const BACK: u64 = 1 << Epoch::TAG_BITS;
-
-    /// Bits above that one, by which such an epoch says to which node and from which epoch.
-    const MARK_BITS: u32 = 17;
-
-    /// The bits above the tag. Of epochs with the same ones each has its own tag, and so its own
-    /// meaning.
-    fn mark(self, node: NodeId, before: Epoch) -> u64 {
-        let whose = u64::from(node.0) << Epoch::TAG_BITS | u64::from(self.tag());
-        // As splitmix64 mixes.
-        let mixed = before.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ whose;
-        let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed >> (64 - Epoch::MARK_BITS) << 1 | 1
-    }
-
-    /// The lowest epoch from here on with the same tag that gives a user back to the node that had
-    /// it by `before`, or was to.
-    pub(crate) fn giving_back(self, node: NodeId, before: Epoch) -> Epoch {
-        let marks = (1 << (Epoch::MARK_BITS + 1)) - 1;
-        let further = self.mark(node, before).wrapping_sub(self.0 >> Epoch::TAG_BITS) & marks;
-        Epoch(self.0 + (further << Epoch::TAG_BITS))
-    }
-
-    /// The lowest epoch from here on with the same tag that gives no user back.
-    pub(crate) fn giving(self) -> Epoch {
-        Epoch(self.0 + (self.0 & Epoch::BACK))
-    }
-
-    /// Whether an epoch gives a user back to the node that had it by `before`, or was to. Of those
-    /// that give it back from another one, one in 2^17 seems to.
-    pub(crate) fn gives_back(self, node: NodeId, before: Epoch) -> bool {
-        self > before && self.giving_back(node, before) == self
     }
 
     /// The lowest epoch from here on whose tag is `steps` behind that of `before`.

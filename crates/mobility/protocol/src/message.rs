@@ -5,7 +5,7 @@ mod function_step;
 pub(crate) mod rest;
 mod standby;
 
-pub use encoding::{MAX_CONTEXTS, ParseError, VERSION};
+pub use encoding::{MAX_CONTEXTS, ParseError, VERSION, VERSION_GIVEN_BACK};
 pub use function_step::{FunctionStep, MAX_PIECE, Piece, Side};
 pub use standby::{MAX_RECORDS, Position, StandbyStep, Standing};
 
@@ -65,6 +65,9 @@ pub enum Step {
     Prepare {
         /// The node that will send contexts, if there is one.
         source: Option<Leg>,
+        /// Without one: the user is given back. The target may go on with contexts that it has kept
+        /// of the ownership, or the move, of this epoch, which is above 0 and below the move's.
+        kept: Option<Epoch>,
         /// The user's anchor.
         anchor: NodeId,
         /// No move below this epoch is under way any more.
@@ -83,7 +86,8 @@ pub enum Step {
     Contexts(Vec<u8>),
     /// The target owns the user; to the source.
     Taken,
-    /// Controller to target: no node will send contexts; own the user without.
+    /// Controller to target: no node will send contexts; own the user with those that
+    /// [`Prepare`](Step::Prepare) lets it keep, or with new ones.
     Adopt {
         /// There were contexts, and they are lost.
         lost: bool,

@@ -41,6 +41,9 @@ pub enum Intent {
         target: Leg,
         /// There were contexts, and they are lost.
         lost: bool,
+        /// The target is given the user back: it may go on with contexts that it has kept of the
+        /// ownership, or the move, of this epoch, since no other node has had the user behind it.
+        kept: Option<Epoch>,
     },
     /// The user is to be forgotten.
     Remove {

@@ -300,9 +300,12 @@ impl Station {
         out: &mut Outputs,
     ) {
         match step {
-            Step::Prepare { source, anchor, settled } => {
+            Step::Prepare { source, kept, anchor, settled } => {
                 self.settle(settled);
                 let peer = source.map(|leg| (leg.node, leg.incarnation));
+                if !self.is_over(user, epoch) {
+                    self.look_at_kept(user, epoch, kept.filter(|_| peer.is_none()), out);
+                }
                 self.prepare(user, epoch, peer, anchor, out);
             }
             Step::Contexts(bytes) => self.contexts(from, user, epoch, bytes, out),

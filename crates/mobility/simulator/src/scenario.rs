@@ -81,13 +81,16 @@ pub enum Mutation {
     SkipDrain,
     /// A station goes on with whatever contexts it has kept.
     TrustCheckpoints,
+    /// A station takes each user without a source for one that is given back from the epoch that it
+    /// has kept.
+    TrustRecords,
     /// An anchor lets a move go on before its disk has forgotten the route until then.
     AnswerEarly,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 18] = [
+    pub const ALL: [Mutation; 19] = [
         Mutation::SkipFence,
         Mutation::OpenGateEarly,
         Mutation::KeepProcessing,
@@ -105,6 +108,7 @@ impl Mutation {
         Mutation::SameIncarnation,
         Mutation::SkipDrain,
         Mutation::TrustCheckpoints,
+        Mutation::TrustRecords,
         Mutation::AnswerEarly,
     ];
 
@@ -128,6 +132,7 @@ impl Mutation {
             Mutation::SameIncarnation => "same-incarnation",
             Mutation::SkipDrain => "skip-drain",
             Mutation::TrustCheckpoints => "trust-checkpoints",
+            Mutation::TrustRecords => "trust-records",
             Mutation::AnswerEarly => "answer-early",
         }
     }

@@ -368,6 +368,9 @@ impl World {
             let life = life.or(self.anchors.get(&to).map(|node| node.life));
             envelope.to_incarnation = Incarnation(life.unwrap_or_default());
         }
+        if self.is(Mutation::TrustRecords) {
+            self.trust_records(to, &mut envelope.message);
+        }
         let about = match &envelope.message {
             weft_mobility_protocol::Message::Handover { user, .. } => Some(*user),
             _ => None,

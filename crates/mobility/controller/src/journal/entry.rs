@@ -5,6 +5,7 @@
 //!   0  no record
 //!   1  settled           9..13 anchor, then the owner
 //!   2  a move            9..13 anchor, then the owner, the target, and 1 if contexts are lost
+//!  10  a move that gives the target the user back: as 2, then the epoch from which
 //!   3  a removal         9..13 anchor, then the owner, and its epoch
 //!   4  an order          0..8 its number, 9..13 to, 13 whether it is all of a node's, 14..18
 //!                        from, 18..26 users, then those moved, aborted and refused, 8 octets each
@@ -85,7 +86,8 @@ fn put_record(user: User, record: Option<Record>, out: &mut Vec<u8>) {
     let Some(record) = record else { return out.push(0) };
     out.push(match record.intent {
         Intent::Settled => 1,
-        Intent::Move { .. } => 2,
+        Intent::Move { kept: None, .. } => 2,
+        Intent::Move { kept: Some(_), .. } => 10,
         Intent::Remove { .. } => 3,
     });
     out.extend(record.anchor.0.to_be_bytes());
@@ -95,9 +97,10 @@ fn put_record(user: User, record: Option<Record>, out: &mut Vec<u8>) {
     }
     match record.intent {
         Intent::Settled => {}
-        Intent::Move { target, lost } => {
+        Intent::Move { target, lost, kept } => {
             put_leg(target, out);
             out.push(u8::from(lost));
+            out.extend(kept.iter().flat_map(|epoch| epoch.0.to_be_bytes()));
         }
         Intent::Remove { epoch } => out.extend(epoch.0.to_be_bytes()),
     }
@@ -140,7 +143,7 @@ pub fn take_entry(octets: &mut &[u8]) -> Option<Entry> {
         }
         9 => {
             let first = NodeId(u32::try_from(number).ok()?);
-            let epoch = Epoch(take_number(octets)?);
+            let epoch = Some(Epoch(take_number(octets)?)).filter(|epoch| *epoch < Epoch::END)?;
             let owner = NodeId(u32::from_be_bytes(take(octets)?));
             return Some(Entry::Pair(first, PairRecord { owner, epoch, whole: flag(octets)? }));
         }
@@ -150,11 +153,19 @@ pub fn take_entry(octets: &mut &[u8]) -> Option<Entry> {
     let owner = if flag(octets)? { Some(take_leg(octets)?) } else { None };
     let intent = match kind {
         1 => Intent::Settled,
-        2 => Intent::Move { target: take_leg(octets)?, lost: flag(octets)? },
+        2 => Intent::Move { target: take_leg(octets)?, lost: flag(octets)?, kept: None },
+        10 => take_giving_back(octets)?,
         3 => Intent::Remove { epoch: Epoch(u64::from_be_bytes(take(octets)?)) },
         _ => return None,
     };
     Some(Entry::Record(user, Some(Record { anchor, owner, intent })))
+}
+
+fn take_giving_back(octets: &mut &[u8]) -> Option<Intent> {
+    let (target, lost) = (take_leg(octets)?, flag(octets)?);
+    let kept = Epoch(take_number(octets)?);
+    let has_meaning = kept > Epoch(0) && kept < target.epoch;
+    has_meaning.then_some(Intent::Move { target, lost, kept: Some(kept) })
 }
 
 fn take_order(number: u64, octets: &mut &[u8]) -> Option<Ordered> {

@@ -220,6 +220,9 @@ impl Journal {
         store.each_of(EPOCH, &mut |_, _, octets| {
             let epoch = octets.try_into().map_err(|_| "an epoch that is none")?;
             recovered.next_epoch = Epoch(u64::from_be_bytes(epoch));
+            if recovered.next_epoch >= Epoch::END {
+                return Err("no epoch goes beyond 2^63; bring back a copy of the records".into());
+            }
             Ok(())
         })?;
         store.each_of(MEMBERS, &mut |key, version, octets| {

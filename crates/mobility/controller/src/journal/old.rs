@@ -58,7 +58,8 @@ fn parse(octets: &[u8]) -> Option<(Vec<Entry>, Epoch)> {
     while !octets.is_empty() && octets != END {
         entries.push(take_entry(&mut octets)?);
     }
-    Some((entries, Epoch(u64::from_be_bytes(*epoch))))
+    let epoch = Epoch(u64::from_be_bytes(*epoch));
+    (epoch < Epoch::END).then_some((entries, epoch))
 }
 
 /// Octets that a disk writes at once, or not at all.

@@ -18,7 +18,10 @@ fn leg() -> impl Strategy<Value = Leg> {
 fn intent() -> impl Strategy<Value = Intent> {
     prop_oneof![
         Just(Intent::Settled),
-        (leg(), any::<bool>()).prop_map(|(target, lost)| Intent::Move { target, lost }),
+        (leg(), any::<(bool, Option<u64>)>()).prop_map(|(target, (lost, kept))| {
+            let kept = kept.map(Epoch).filter(|kept| *kept > Epoch(0) && *kept < target.epoch);
+            Intent::Move { target, lost, kept }
+        }),
         any::<u64>().prop_map(|epoch| Intent::Remove { epoch: Epoch(epoch) }),
     ]
 }
@@ -47,7 +50,7 @@ fn entry() -> impl Strategy<Value = Entry> {
         1 => (0..4_u32, any::<bool>())
             .prop_map(|(node, cordoned)| Entry::Cordoned(NodeId(node), cordoned)),
         1 => (0..4_u32, any::<(u32, u64, bool)>()).prop_map(|(first, (owner, epoch, whole))| {
-            let (owner, epoch) = (NodeId(owner), Epoch(epoch));
+            let (owner, epoch) = (NodeId(owner), Epoch(epoch >> 1));
             Entry::Pair(NodeId(first), PairRecord { owner, epoch, whole })
         }),
     ]
@@ -90,13 +93,18 @@ fn old_frame(entries: &[Entry]) -> Vec<u8> {
     out.extend(epoch(entries).0.to_be_bytes());
     entries.iter().for_each(|entry| out.extend(entry::octets(entry)));
     out.extend([0, 0, 0, 0, 0, 0, 0, 0, 255]);
+    seal(&mut out);
+    out
+}
+
+/// Gives a frame its length and its sums.
+fn seal(out: &mut [u8]) {
     let length = (out.len() - 12) as u32;
     let check = crc32fast::hash(&out[12..]);
     out[0..4].copy_from_slice(&length.to_be_bytes());
     out[4..8].copy_from_slice(&check.to_be_bytes());
     let check = crc32fast::hash(&out[..8]);
     out[8..12].copy_from_slice(&check.to_be_bytes());
-    out
 }
 
 fn old_file(frames: &[Vec<Entry>]) -> Vec<u8> {
@@ -206,6 +214,56 @@ fn a_store_that_is_damaged_is_refused() {
     fs::write(&path, octets).unwrap();
     let error = Journal::open(folder.path()).unwrap_err();
     assert!(matches!(error, JournalError::Store(StateError::Damaged { .. })), "{error}");
+}
+
+/// A record with which it would not be known, some moves later, which epoch is the newest.
+#[test]
+fn an_epoch_that_no_controller_gives_is_refused() {
+    for (epoch, is_read) in [(Epoch::END.0 - 1, true), (Epoch::END.0, false), (u64::MAX, false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut journal, _) = Journal::open(folder.path()).unwrap();
+        journal.append(&[], Epoch(epoch)).unwrap();
+        drop(journal);
+        let error = Journal::open(folder.path()).err().map(|error| error.to_string());
+        assert_eq!(error.is_none(), is_read, "{epoch}: {error:?}");
+        assert!(error.is_none_or(|error| error.contains("2^63") && !error.contains('\n')));
+        let mut file = old_frame(&[]);
+        file[12..20].copy_from_slice(&epoch.to_be_bytes());
+        seal(&mut file);
+        let octets = [&old::header()[..], &file].concat();
+        let read = recover(&octets, folder.path());
+        assert_eq!(read.is_ok(), is_read, "{epoch}: {read:?}");
+    }
+}
+
+fn move_of(kept: Option<u64>) -> Entry {
+    let leg = |epoch| Leg { node: NodeId(2), incarnation: Incarnation(7), epoch: Epoch(epoch) };
+    let intent = Intent::Move { target: leg(0x0b0c), lost: true, kept: kept.map(Epoch) };
+    Entry::Record(User(5), Some(Record { anchor: NodeId(1), owner: Some(leg(0x0a0b)), intent }))
+}
+
+/// Octets of a move as release 0.1.0 writes it, without and with the epoch from which the user is
+/// given back.
+#[test]
+fn moves_are_written_and_read_as_they_were() {
+    let before: &[u8] = b"\0\0\0\0\0\0\0\x05\x02\0\0\0\x01\x01\
+        \0\0\0\x02\0\0\0\x07\0\0\0\0\0\0\x0a\x0b\
+        \0\0\0\x02\0\0\0\x07\0\0\0\0\0\0\x0b\x0c\x01";
+    let mut back = [before, b"\0\0\0\0\0\0\x0a\x0b"].concat();
+    back[8] = 10;
+    for (octets, kept) in [(before, None), (&back, Some(0x0a0b))] {
+        assert_eq!(entry::octets(&move_of(kept)), octets);
+        assert_eq!(entry::parse(octets), Some(move_of(kept)));
+        for length in 0..octets.len() {
+            assert_eq!(entry::parse(&octets[..length]), None, "{length} octets");
+        }
+        assert_eq!(entry::parse(&[octets, &[0]].concat()), None);
+    }
+    // From no epoch, from the move's own, and from a later one.
+    for from in [0, 0x0b0c, u64::MAX] {
+        back[47..].copy_from_slice(&u64::to_be_bytes(from));
+        assert_eq!(entry::parse(&back), None, "{from}");
+    }
 }
 
 #[test]

@@ -113,6 +113,7 @@ impl Controller {
         let owner = managed.record.owner;
         let prepare = || Step::Prepare {
             source: owner,
+            kept: managed.kept(),
             anchor: managed.record.anchor,
             settled: self.settled_below(),
         };
@@ -338,11 +339,14 @@ impl Controller {
         }
         let incarnation = self.nodes.get(&node).copied().unwrap_or_default();
         self.active.remove(&before);
-        let given_back = last.filter(|leg| leg.node == node).map(|_| (node, before));
-        let target = Leg { node, incarnation, epoch: self.raise_back(user, given_back) };
+        let epoch = self.raise(user);
+        let target = Leg { node, incarnation, epoch };
+        // Given back: no other node has had the user since. A message that named a later epoch
+        // would be refused as a whole.
+        let kept = last.filter(|leg| leg.node == node && before < epoch).map(|_| before);
         let Some(managed) = self.users.get_mut(&user) else { return };
         managed.record.owner = None;
-        managed.record.intent = Intent::Move { target, lost };
+        managed.record.intent = Intent::Move { target, lost, kept };
         self.enter(user, Stage::Storing, event, out);
     }
 }

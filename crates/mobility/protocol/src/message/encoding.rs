@@ -1,7 +1,7 @@
 //! Messages as octets, in network byte order.
 //!
 //! ```text
-//! octet  0        version, 1
+//! octet  0        version, 1; 2 where version 1 has no place for what is said
 //!        1        kind of message
 //!        2..4     0
 //!        4..8     octets of the whole message, these among them
@@ -9,7 +9,8 @@
 //!       16..20    receiver        20..24  its incarnation
 //! of a step:
 //!       24..32    user            32..40  epoch
-//!       40..      what the step says
+//!       40..      what the step says; of version 2 only Prepare without a source, with the epoch
+//!                 from which the user is given back behind the rest
 //! of a step of a function's move:
 //!       24..32    epoch           32..34  octets of the function's name
 //!       34..      the name, and what the step says
@@ -27,8 +28,10 @@ use super::function_step::FunctionStep;
 use super::{Envelope, Message, Reason, RouteStage, StandbyStep, Step};
 use crate::identity::{Epoch, Incarnation, Leg, NodeId, User};
 
-/// The version that is written, and the only one that is read.
+/// The version that most messages are written in.
 pub const VERSION: u8 = 1;
+/// Of a Prepare that gives a user back: version 1 has no place for the epoch from which.
+pub const VERSION_GIVEN_BACK: u8 = 2;
 /// Octets of contexts that one message carries at most.
 pub const MAX_CONTEXTS: usize = 16 << 20;
 
@@ -42,7 +45,7 @@ pub enum ParseError {
     #[error("the message is cut off")]
     Truncated,
     /// A version that is not read.
-    #[error("the message is of version {0}, and only version 1 is read")]
+    #[error("the message is of version {0}, which is not read")]
     Version(u8),
     /// A kind that there is not.
     #[error("there is no message of kind {0}")]
@@ -146,7 +149,7 @@ impl Envelope {
             return Err(ParseError::Length);
         }
         let start = out.len();
-        out.extend([VERSION, kind(&self.message), 0, 0]);
+        out.extend([version(&self.message), kind(&self.message), 0, 0]);
         for number in [0, self.from.0, self.from_incarnation.0, self.to.0, self.to_incarnation.0] {
             out.extend(number.to_be_bytes());
         }
@@ -174,11 +177,16 @@ impl Envelope {
     /// # Errors
     /// What is wrong with it; [`ParseError::Truncated`] when more octets may help.
     pub fn parse(bytes: &[u8]) -> Result<(Envelope, usize), ParseError> {
-        match bytes.first() {
-            Some(&version) if version != VERSION => return Err(ParseError::Version(version)),
-            _ if bytes.len() < HEADER => return Err(ParseError::Truncated),
-            _ => {}
-        }
+        let of_version = match *bytes {
+            [version, ..] if ![VERSION, VERSION_GIVEN_BACK].contains(&version) => {
+                return Err(ParseError::Version(version));
+            }
+            [VERSION_GIVEN_BACK, kind, ..] if kind != PREPARE => {
+                return Err(ParseError::Version(VERSION_GIVEN_BACK));
+            }
+            [version, ..] if bytes.len() >= HEADER => version,
+            _ => return Err(ParseError::Truncated),
+        };
         let mut reader = Reader { bytes: &bytes[1..] };
         let kind = reader.u8()?;
         if reader.take()? != [0, 0] {
@@ -197,9 +205,19 @@ impl Envelope {
             from_incarnation: Incarnation(reader.u32()?),
             to: NodeId(reader.u32()?),
             to_incarnation: Incarnation(reader.u32()?),
-            message: parse_message(kind, &mut reader)?,
+            message: parse_message(of_version, kind, &mut reader)?,
         };
         if reader.bytes.is_empty() { Ok((envelope, length)) } else { Err(ParseError::Length) }
+    }
+}
+
+/// The kind of a Prepare.
+const PREPARE: u8 = 16;
+
+fn version(message: &Message) -> u8 {
+    match message {
+        Message::Handover { step: Step::Prepare { kept: Some(_), .. }, .. } => VERSION_GIVEN_BACK,
+        _ => VERSION,
     }
 }
 
@@ -214,7 +232,7 @@ fn kind(message: &Message) -> u8 {
         };
     };
     match step {
-        Step::Prepare { .. } => 16,
+        Step::Prepare { .. } => PREPARE,
         Step::Prepared => 17,
         Step::Move { .. } => 18,
         Step::Moved => 19,
@@ -241,10 +259,11 @@ fn kind(message: &Message) -> u8 {
 
 fn emit_step(step: &Step, out: &mut Vec<u8>) {
     match step {
-        Step::Prepare { source, anchor, settled } => {
+        Step::Prepare { source, kept, anchor, settled } => {
             put_optional_leg(out, source);
             out.extend(anchor.0.to_be_bytes());
             out.extend(settled.0.to_be_bytes());
+            out.extend(kept.iter().flat_map(|epoch| epoch.0.to_be_bytes()));
         }
         Step::Move { target } => put_leg(out, target),
         Step::Contexts(bytes) => out.extend(bytes),
@@ -270,7 +289,7 @@ fn emit_step(step: &Step, out: &mut Vec<u8>) {
     }
 }
 
-fn parse_message(kind: u8, reader: &mut Reader) -> Result<Message, ParseError> {
+fn parse_message(version: u8, kind: u8, reader: &mut Reader) -> Result<Message, ParseError> {
     match kind {
         1 => return Ok(Message::Hello),
         2 => return Ok(Message::Probe),
@@ -286,11 +305,7 @@ fn parse_message(kind: u8, reader: &mut Reader) -> Result<Message, ParseError> {
     }
     let (user, epoch) = (User(reader.u64()?), Epoch(reader.u64()?));
     let step = match kind {
-        16 => Step::Prepare {
-            source: reader.optional_leg()?,
-            anchor: NodeId(reader.u32()?),
-            settled: Epoch(reader.u64()?),
-        },
+        PREPARE => parse_prepare(version, epoch, reader)?,
         17 => Step::Prepared,
         18 => Step::Move { target: reader.leg()? },
         19 => Step::Moved,
@@ -329,6 +344,20 @@ fn parse_message(kind: u8, reader: &mut Reader) -> Result<Message, ParseError> {
         _ => Step::Arrived,
     };
     Ok(Message::Handover { user, epoch, step })
+}
+
+fn parse_prepare(version: u8, epoch: Epoch, reader: &mut Reader) -> Result<Step, ParseError> {
+    let source = reader.optional_leg()?;
+    let (anchor, settled) = (NodeId(reader.u32()?), Epoch(reader.u64()?));
+    let kept = match version {
+        VERSION_GIVEN_BACK => Some(Epoch(reader.u64()?)),
+        _ => None,
+    };
+    let is_before = |kept: Epoch| source.is_none() && kept > Epoch(0) && kept < epoch;
+    if !kept.is_none_or(is_before) {
+        return Err(ParseError::Value);
+    }
+    Ok(Step::Prepare { source, kept, anchor, settled })
 }
 
 fn stage_number(stage: RouteStage) -> u8 {

@@ -1,11 +1,11 @@
 //! What a station that keeps its users' contexts must know of a user when it starts again.
 //!
-//! Checkpoints of contexts say nothing of who has owned the user since. The epoch does by which the
-//! controller gives a user back to the node that had it last ([`Epoch::gives_back`]): it names the
-//! node and the epoch before. What is kept may therefore be old: a station that dies before a record of it is
-//! durable, or before one is removed, is given the user in another epoch.
+//! Checkpoints of contexts say nothing of who has owned the user since. The controller does: where it
+//! gives a user back to the node that had it last, Prepare names the epoch before
+//! ([`Step::Prepare`](crate::Step::Prepare)). What is kept may therefore be old: a station that dies
+//! before a record of it is durable, or before one is removed, is given the user back from another epoch.
 
-use crate::identity::{Epoch, NodeId};
+use crate::identity::Epoch;
 
 /// The ownership of a user whose contexts are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +38,10 @@ impl Kept {
         (version == Kept::VERSION && has_meaning).then_some(kept)
     }
 
-    /// Whether no other station has had the user between what is known here and `epoch`.
-    pub(crate) fn is_followed_by(&self, epoch: Epoch, node: NodeId) -> bool {
-        let before = [self.epoch, self.last];
-        epoch > self.last && before.iter().any(|one| epoch.gives_back(node, *one))
+    /// Whether no other station has had the user between what is known here and `epoch`, by which
+    /// the controller gives it back from the epoch `from`.
+    pub(crate) fn is_followed_by(&self, epoch: Epoch, from: Epoch) -> bool {
+        epoch > self.last && [self.epoch, self.last].contains(&from)
     }
 }
 
@@ -69,20 +69,14 @@ mod tests {
     #[test]
     fn a_user_that_another_station_may_have_had_is_not_followed() {
         let kept = Kept { epoch: Epoch(5), last: Epoch(7) };
-        let (node, other) = (NodeId(2), NodeId(3));
-        let is_followed = |epoch| kept.is_followed_by(epoch, node);
-        let given = |before| Epoch(100).giving_back(node, Epoch(before));
-        assert!(is_followed(given(5)) && is_followed(given(7)));
-        assert_eq!(given(5).tag(), 100);
-        assert!(!is_followed(kept.last) && !is_followed(Epoch(3)));
-        // By the same epoch another node, which was to have the user, is given it back.
-        assert!(!is_followed(Epoch(100).giving_back(other, kept.last)));
-        // Of so many that give it back from another epoch, few seem to.
-        let others = (8..1_000_000).filter(|before| is_followed(given(*before))).count();
-        assert!(others <= 40, "{others}");
-        // Of the others none, and of those that have the same bits above the tag none either.
-        assert!(!(8..1_000_000).any(|epoch| is_followed(Epoch(epoch).giving())));
-        let near = (1..923).map(|steps| Epoch(given(7).0 + steps));
-        assert!(!near.clone().any(is_followed) && !near.map(Epoch::giving).any(is_followed));
+        let is_followed = |epoch, from| kept.is_followed_by(Epoch(epoch), Epoch(from));
+        assert!(is_followed(8, 5) && is_followed(8, 7) && is_followed(u64::MAX, 7));
+        // From an epoch that is not known here, also where only its last bits are the same.
+        let others = (0..100_000).chain([5 + 1024, 7 + (1 << 32), u64::MAX]);
+        assert!(
+            !others.filter(|from| ![5, 7].contains(from)).any(|from| is_followed(1 << 40, from))
+        );
+        // A message that is late.
+        assert!((0..=7).all(|epoch| !is_followed(epoch, 5) && !is_followed(epoch, 7)));
     }
 }

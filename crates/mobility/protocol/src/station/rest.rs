@@ -132,7 +132,8 @@ mod tests {
         let mut station = Station::new(NODE, LIFE, Settings::default(), &mut Vec::new());
         tell(&mut station, Message::Welcome);
         for (user, epoch) in [(1, 10), (2, 11), (3, 12)] {
-            let prepare = Step::Prepare { source: None, anchor: NodeId(1), settled: Epoch(5) };
+            let prepare =
+                Step::Prepare { source: None, kept: None, anchor: NodeId(1), settled: Epoch(5) };
             tell(&mut station, step(user, epoch, prepare));
             assert!(station.at_rest().is_none(), "user {user} is on its way");
             tell(&mut station, step(user, epoch, Step::Adopt { lost: false }));
@@ -159,7 +160,7 @@ mod tests {
         assert!(after.owns(User(1)) && after.owns(User(2)) && !after.owns(User(3)));
         assert_eq!(after.posture(User(1)), before.posture(User(1)));
         // What is over stays so, and what is asked again is answered again.
-        let late = Step::Prepare { source: None, anchor: NodeId(1), settled: Epoch(5) };
+        let late = Step::Prepare { source: None, kept: None, anchor: NodeId(1), settled: Epoch(5) };
         let said = |out: &Outputs| match &out[..] {
             [Output::Send(Envelope { message: Message::Handover { step, .. }, .. })] => step.name(),
             other => panic!("{other:?}"),

@@ -17,9 +17,6 @@ impl Station {
     ) {
         let known = self.entries.get(&user).map(|entry| (entry.state, entry.epoch));
         let over = self.is_over(user, epoch);
-        if !over {
-            self.look_at_kept(user, epoch, peer.is_none(), out);
-        }
         match known {
             Some((State::Prepared | State::Importing, of)) if of == epoch => {
                 self.answer(user, epoch, Step::Prepared, out);
@@ -70,14 +67,19 @@ impl Station {
     }
 
     /// What the last life has kept of a user counts only where no other station has had the user
-    /// since.
-    fn look_at_kept(&mut self, user: User, epoch: Epoch, is_given_back: bool, out: &mut Outputs) {
-        let node = self.node;
+    /// since: where the controller gives the user back `from` an epoch of the record.
+    pub(super) fn look_at_kept(
+        &mut self,
+        user: User,
+        epoch: Epoch,
+        from: Option<Epoch>,
+        out: &mut Outputs,
+    ) {
         let Some((kept, is_asked)) = self.kept.get_mut(&user) else { return };
         if kept.last == epoch {
             return;
         }
-        if is_given_back && kept.is_followed_by(epoch, node) {
+        if from.is_some_and(|from| kept.is_followed_by(epoch, from)) {
             // The controller may have to ask again, in a further epoch, or the next life.
             (kept.last, *is_asked) = (epoch, true);
             out.push(Output::Keep(user, Some(*kept)));

@@ -57,7 +57,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         plain,
         (option::of(leg()), any::<u32>(), any::<u64>()).prop_map(|(source, anchor, settled)| {
-            Step::Prepare { source, anchor: NodeId(anchor), settled: Epoch(settled) }
+            Step::Prepare { source, kept: None, anchor: NodeId(anchor), settled: Epoch(settled) }
         }),
         leg().prop_map(|target| Step::Move { target }),
         vec(any::<u8>(), 0..300).prop_map(Step::Contexts),
@@ -153,6 +153,22 @@ fn standby_step() -> impl Strategy<Value = StandbyStep> {
     ]
 }
 
+/// A user is given back from an epoch before that of the move.
+fn giving_back() -> impl Strategy<Value = Message> {
+    (any::<(u64, u32, u64)>(), 2..=u64::MAX, any::<u64>()).prop_map(
+        |((user, anchor, settled), epoch, from)| {
+            let kept = Some(Epoch(from % (epoch - 1) + 1));
+            let step = Step::Prepare {
+                source: None,
+                kept,
+                anchor: NodeId(anchor),
+                settled: Epoch(settled),
+            };
+            Message::Handover { user: User(user), epoch: Epoch(epoch), step }
+        },
+    )
+}
+
 fn envelope() -> impl Strategy<Value = Envelope> {
     let message = prop_oneof![
         1 => Just(Message::Hello),
@@ -163,6 +179,7 @@ fn envelope() -> impl Strategy<Value = Envelope> {
             epoch: Epoch(epoch),
             step,
         }),
+        4 => giving_back(),
         10 => standby_step().prop_map(Message::Standby),
         10 => ("[a-zé-]{0,40}", any::<u64>(), function_step()).prop_map(
             |(function, epoch, step)| Message::FunctionMove { function, epoch: Epoch(epoch), step },
@@ -218,6 +235,77 @@ proptest! {
             prop_assert_eq!(written(&envelope), &bytes[..length]);
         }
     }
+}
+
+fn prepare(source: Option<Leg>, kept: Option<u64>) -> Envelope {
+    let (anchor, settled, kept) = (NodeId(1), Epoch(0x0102), kept.map(Epoch));
+    Envelope {
+        from: NodeId::CONTROLLER,
+        from_incarnation: Incarnation(0),
+        to: NodeId(2),
+        to_incarnation: Incarnation(7),
+        message: Message::Handover {
+            user: User(5),
+            epoch: Epoch(0x0203),
+            step: Step::Prepare { source, kept, anchor, settled },
+        },
+    }
+}
+
+/// A Prepare as release 0.1.0 writes it: without a source, with one, and of a user that is given
+/// back.
+#[test]
+fn a_prepare_is_written_and_read_as_it_was() {
+    let head = |version, length| {
+        let head = [version, 16, 0, 0, 0, 0, 0, length, 0, 0, 0, 0, 0, 0, 0, 0];
+        let to = [0, 0, 0, 2, 0, 0, 0, 7];
+        [&head[..], &to, b"\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\x02\x03"].concat()
+    };
+    let rest = b"\0\0\0\x01\0\0\0\0\0\0\x01\x02";
+    let source = Leg { node: NodeId(3), incarnation: Incarnation(8), epoch: Epoch(0x0109) };
+    let leg = b"\x01\0\0\0\x03\0\0\0\x08\0\0\0\0\0\0\x01\x09";
+    let from = b"\0\0\0\0\0\0\x02\x02";
+    for (octets, said) in [
+        ([&head(1, 53), &b"\0"[..], rest].concat(), prepare(None, None)),
+        ([&head(1, 69), &leg[..], rest].concat(), prepare(Some(source), None)),
+        ([&head(2, 61), &b"\0"[..], rest, from].concat(), prepare(None, Some(0x0202))),
+    ] {
+        assert_eq!(written(&said), octets);
+        assert_eq!(Envelope::parse(&octets), Ok((said, octets.len())));
+    }
+}
+
+#[test]
+fn an_epoch_to_give_back_from_that_means_nothing_is_refused() {
+    let octets = written(&prepare(None, Some(0x0202)));
+    let with = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut octets = octets.clone();
+        change(&mut octets);
+        octets[7] = octets.len() as u8;
+        Envelope::parse(&octets)
+    };
+    assert!(with(&|_| {}).is_ok());
+    // From none, from the move's own, and from a later one.
+    for from in [0, 0x0203, 0x0204, u64::MAX] {
+        let put = |octets: &mut Vec<u8>| octets[53..].copy_from_slice(&from.to_be_bytes());
+        assert_eq!(with(&put), Err(ParseError::Value), "{from}");
+    }
+    // Cut off inside the field, or before it; longer than it; in a version that has none.
+    for length in 53..61 {
+        assert_eq!(with(&|octets| octets.truncate(length)), Err(ParseError::Length), "{length}");
+    }
+    assert_eq!(with(&|octets| octets.push(0)), Err(ParseError::Length));
+    assert_eq!(with(&|octets| octets[0] = 1), Err(ParseError::Length));
+    // What comes from a source is not given back.
+    let leg = [&[1][..], &[0; 16]].concat();
+    let put = |octets: &mut Vec<u8>| drop(octets.splice(40..41, leg.iter().copied()));
+    assert_eq!(with(&put), Err(ParseError::Value));
+    // Version 2 says nothing else, however little of the message is there.
+    for kind in (0..=255).filter(|kind| *kind != 16) {
+        assert_eq!(with(&|octets| octets[1] = kind), Err(ParseError::Version(2)), "{kind}");
+        assert_eq!(Envelope::parse(&[2, kind]), Err(ParseError::Version(2)));
+    }
+    assert_eq!(Envelope::parse(&[2]), Err(ParseError::Truncated));
 }
 
 #[test]

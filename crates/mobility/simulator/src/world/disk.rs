@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use weft_mobility_protocol::{Contexts, Envelope, Kept, Message, NodeId, Route, User};
+use weft_mobility_protocol::{Contexts, Envelope, Kept, Message, NodeId, Route, Step, User};
 
 use crate::check::Promise;
 use crate::event::Event;
@@ -149,6 +149,18 @@ impl World {
         }
         self.begin_to_write(node, Write::NoContext(user));
         contexts
+    }
+
+    /// A station takes itself for the one that is given the user back, whatever the controller says.
+    pub fn trust_records(&self, node: NodeId, message: &mut Message) {
+        let Message::Handover { user, epoch, step } = message else { return };
+        let Some(station) = self.stations.get(&node) else { return };
+        let mut users = station.disk.users();
+        if let Step::Prepare { source: None, kept, .. } = step
+            && let Some((_, known)) = users.find(|(one, known)| one == user && known.last < *epoch)
+        {
+            *kept = Some(known.last);
+        }
     }
 
     /// A station owns a user. It may go on with kept contexts only if it has had the user last.

@@ -17,6 +17,7 @@ fn scenario(mutation: Mutation) -> Scenario {
         | Mutation::SameIncarnation
         | Mutation::HideLostContexts
         | Mutation::TrustCheckpoints
+        | Mutation::TrustRecords
         | Mutation::AnswerEarly => {
             faults.deaths = true;
             faults.messages = true;
@@ -55,5 +56,6 @@ fn what_is_seen_is_what_is_wrong() {
     assert_eq!(found(Mutation::NoMarkers).1, Promise::Markers);
     assert_eq!(found(Mutation::KeepProcessing).1, Promise::OneOwner);
     assert_eq!(found(Mutation::TrustCheckpoints).1, Promise::Contexts);
+    assert_eq!(found(Mutation::TrustRecords).1, Promise::Contexts);
     assert_eq!(found(Mutation::HideLostContexts).1, Promise::Contexts);
 }
