@@ -113,6 +113,7 @@ pub(super) fn user_of(output: &Output) -> Option<User> {
         | Output::Drain { user, .. }
         | Output::Discard(user)
         | Output::Keep(user, _)
+        | Output::KeepRoute(user, _)
         | Output::SendEndMarker { user, .. }
         | Output::Changed(user, _) => Some(*user),
         Output::SetTimer(key, _) | Output::CancelTimer(key) => key.user,
