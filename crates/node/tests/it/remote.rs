@@ -57,14 +57,14 @@ rules: |
   from fabric -> drop
 "#;
 
-const MISCHIEF: &str = "mischief: {function: mischief}";
+pub const MISCHIEF: &str = "mischief: {function: mischief}";
 const TALLY: &str = "count: {function: tally}";
 
 fn asks(remote: &str, addresses: &str) -> String {
     ASKS.replace("{remote}", remote).replace("{addresses}", addresses)
 }
 
-fn serves(node: u8, index: u8, to: &str, function: &str) -> String {
+pub fn serves(node: u8, index: u8, to: &str, function: &str) -> String {
     SERVES
         .replace("{node}", &format!("{node:02x}"))
         .replace("{index}", &index.to_string())

@@ -1,6 +1,7 @@
 //! A node that another process takes over, as both in this one: what goes along, and what is
 //! refused. The kernel's part, ports that both have open, is in `tests/end-to-end/upgrade.sh`.
 
+mod elsewhere;
 mod processes;
 mod standby;
 

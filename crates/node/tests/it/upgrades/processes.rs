@@ -17,7 +17,7 @@ use super::{AFTER, BEFORE, Count, NODE, OCTETS, count, send, sum, take_over};
 use crate::common::apart::Hosted;
 use crate::common::{Rig, eal, udp};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Counts as others do, and exports what is no context.
 struct Liar;
@@ -94,7 +94,7 @@ fn breaks_off(running: &mut Running, new: impl FnOnce(UnixStream) + Send) -> Str
 }
 
 /// The kind of the next message.
-fn hear(from: &mut UnixStream) -> u8 {
+pub fn hear(from: &mut UnixStream) -> u8 {
     let mut head = [0; 5];
     from.read_exact(&mut head).unwrap();
     let mut octets = vec![0; u32::from_le_bytes(head[1..].try_into().unwrap()) as usize];
