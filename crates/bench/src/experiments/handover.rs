@@ -28,6 +28,10 @@ const GAP_USER: &str = "gap at the user";
 const GAP_HOST: &str = "gap at the gateway";
 const WAITED: &str = "packets that waited";
 const FORWARDED: &str = "packets that were forwarded";
+const PREPARE_EACH: &str = "prepare, each move";
+const KEPT: &str = "prepare, routes on the gateway's disk";
+const PREPARE_KEPT: &str = "prepare, each move, routes on the gateway's disk";
+const EACH_KEPT: &str = "added delay, each move, routes on the gateway's disk";
 const MASS: &str = "all users";
 const MASS_DELAY: &str = "added delay of a user";
 const MASS_OWNERLESS: &str = "time of a user without owner";
@@ -95,6 +99,7 @@ impl Study for Mobility {
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {
         let faults = Shared::new(Faults::default());
         let ended = parameters.measure_one(run, &faults);
+        let ended = ended.and_then(|()| parameters.measure_kept(run, &faults));
         let ended = ended.and_then(|()| parameters.measure_all(run, &faults));
         let Faults { lost, duplicated, reordered, .. } = faults.get();
         run.derive("lost", lost as f64);
@@ -127,7 +132,8 @@ fn rate(thousands: f64) -> String {
 impl Parameters {
     /// One user, again and again.
     fn measure_one(&self, run: &mut Run<'_>, faults: &Shared<Faults>) -> Result<(), Failure> {
-        let micros = [ADDED, TO_USER, TO_HOST, EACH, NORMAL, NORMAL_EACH, GAP_USER, GAP_HOST];
+        let micros =
+            [ADDED, TO_USER, TO_HOST, EACH, PREPARE_EACH, NORMAL, NORMAL_EACH, GAP_USER, GAP_HOST];
         micros.into_iter().for_each(|name| run.series(name, X, "µs", Some(Better::Lower)));
         Phase::ALL.iter().for_each(|one| run.series(one.name(), X, "µs", Some(Better::Lower)));
         run.series(WAITED, X, "packets", None);
@@ -158,6 +164,34 @@ impl Parameters {
         Ok(())
     }
 
+    /// One user at the first rate, before a gateway that keeps its routes: an answer of it waits
+    /// for the disk.
+    fn measure_kept(&self, run: &mut Run<'_>, faults: &Shared<Faults>) -> Result<(), Failure> {
+        let Some(&thousands) = self.thousands_per_second.first() else { return Ok(()) };
+        run.series(KEPT, X, "µs", Some(Better::Lower));
+        run.series(PREPARE_KEPT, X, "µs", Some(Better::Lower));
+        run.series(EACH_KEPT, X, "µs", Some(Better::Lower));
+        run.note(format!(
+            "Where the gateway keeps its routes they lie in {}; what a sync of the disk costs \
+             there decides about that.",
+            std::env::temp_dir().display()
+        ));
+        let scene = Scene { is_kept: true, ..self.scene(1, Chain::Metered) };
+        let mut world = None;
+        let cells = [Cell::new(KEPT, rate(thousands), thousands)];
+        run.rounds(self.repetitions, &cells, |rig, &thousands| {
+            let world = ready(&mut world, rig, scene, thousands)?;
+            let outcome = perform(world, &self.course(thousands, self.moves), faults)?;
+            let prepares: Vec<_> = prepares(&outcome).collect();
+            let of_all = spread(prepares.clone()).map_or_else(Values::none, Values::of);
+            let values = prepares.into_iter();
+            let values = values.fold(of_all, |all, one| all.and(PREPARE_KEPT, Some(one)));
+            let users = outcome.handovers.iter().filter_map(|handover| handover.disturbed.first());
+            let values = users.fold(values, |all, one| all.and(EACH_KEPT, Some(one.added)));
+            Ok((values, outcome.disturbance))
+        })
+    }
+
     /// Many users at once.
     fn measure_all(&self, run: &mut Run<'_>, faults: &Shared<Faults>) -> Result<(), Failure> {
         let Some(mass) = self.mass else { return Ok(()) };
@@ -186,7 +220,7 @@ impl Parameters {
 
     fn scene(&self, users: u32, chain: Chain) -> Scene {
         // The checksum is not in memory.
-        Scene { users, chain, frame_bytes: self.frame_bytes - 4, buffers: BUFFERS }
+        Scene { users, chain, frame_bytes: self.frame_bytes - 4, buffers: BUFFERS, is_kept: false }
     }
 
     fn course(&self, thousands: f64, moves: u32) -> Course {
@@ -211,6 +245,12 @@ impl Parameters {
             ("back_to_normal_us_p99", at(NORMAL_EACH, 99.0)),
             ("gap_us", at(GAP_USER, 50.0)),
             ("waited", at(WAITED, 50.0)),
+            ("prepare_us_p50", at(PREPARE_EACH, 50.0)),
+            ("prepare_us_p99", at(PREPARE_EACH, 99.0)),
+            ("prepare_kept_us_p50", at(PREPARE_KEPT, 50.0)),
+            ("prepare_kept_us_p99", at(PREPARE_KEPT, 99.0)),
+            ("added_delay_kept_us_p50", at(EACH_KEPT, 50.0)),
+            ("added_delay_kept_us_p99", at(EACH_KEPT, 99.0)),
         ];
         for (stem, number) in numbers {
             number.into_iter().for_each(|number| results.derive(name(stem), number));
@@ -321,6 +361,7 @@ fn values_of(outcome: &Outcome) -> Values {
         .and(FORWARDED, spread(each(&|handover| handover.forwarded as f64)));
     values = added.into_iter().fold(values, |values, one| values.and(EACH, Some(one)));
     values = normal.into_iter().fold(values, |values, one| values.and(NORMAL_EACH, Some(one)));
+    values = prepares(outcome).fold(values, |values, one| values.and(PREPARE_EACH, Some(one)));
     for (number, phase) in Phase::ALL.into_iter().enumerate() {
         let lengths = outcome.handovers.iter().filter_map(|handover| length(handover, number));
         values = values.and(phase.name(), spread(lengths.collect()));
@@ -333,6 +374,11 @@ fn length(handover: &Handover, number: usize) -> Option<f64> {
     let ends = handover.ends(0);
     let begin = number.checked_sub(1).map_or(Some(0.0), |before| ends[before]);
     Some((ends[number]? - begin?).max(0.0))
+}
+
+/// How long each move took until target and anchor were prepared.
+fn prepares(outcome: &Outcome) -> impl Iterator<Item = f64> {
+    outcome.handovers.iter().filter_map(|handover| length(handover, 0))
 }
 
 /// How long a user was without owner, at most, in microseconds.

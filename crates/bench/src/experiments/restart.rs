@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use self::processes::Passed;
 use self::trial::{Commands, Restart};
+use self::upgrade::Functions;
 use crate::experiment::Study;
 use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, FigureKind, Results};
@@ -34,6 +35,7 @@ const SERVED_DEMAND: &str = "users served before all contexts are there";
 const RATE: &str = "durable commands";
 const LATENCY: &str = "a durable batch, p99";
 const UPGRADE: &str = "an upgrade";
+const UPGRADE_PROCESSES: &str = "an upgrade, with functions in processes";
 const LOST: &str = "packets lost in upgrades";
 const DISORDERED: &str = "packets doubled or out of order in upgrades";
 const TAKEOVER: &str = "a takeover by a standby";
@@ -110,10 +112,14 @@ impl Study for Restarts {
             parameters.bearers.iter().map(|count| Cell::new(READY, *count, *count)).collect();
         let Parameters { batch, clients, .. } = *parameters;
         run.series(UPGRADE, X, "ms", Some(Better::Lower));
+        run.series(UPGRADE_PROCESSES, X, "ms", Some(Better::Lower));
         let upgrades: Vec<_> =
             parameters.users.iter().map(|count| Cell::new(UPGRADE, *count, *count)).collect();
         run.rounds(parameters.repetitions, &upgrades, |rig, &users| {
-            Ok((Values::of(upgrade::upgrade(rig, users)?.as_secs_f64() * 1e3), 0.0))
+            let waited = upgrade::upgrade(rig, users, Functions::Called)?;
+            let apart = upgrade::upgrade(rig, users, Functions::InProcesses)?;
+            let values = Values::of(waited.as_secs_f64() * 1e3);
+            Ok((values.and(UPGRADE_PROCESSES, Some(apart.as_secs_f64() * 1e3)), 0.0))
         })?;
         parameters.lose(run)?;
         run.series(TAKEOVER, X, "ms", Some(Better::Lower));
@@ -166,6 +172,8 @@ impl Study for Restarts {
             ("command_latency_us_p99_durable", latency),
             ("upgrade_blackout_ms_1k", at(UPGRADE, 1000)),
             ("upgrade_blackout_ms_100k", at(UPGRADE, 100_000)),
+            ("upgrade_blackout_ms_1k_processes", at(UPGRADE_PROCESSES, 1000)),
+            ("upgrade_blackout_ms_100k_processes", at(UPGRADE_PROCESSES, 100_000)),
             ("standby_takeover_ms", at(TAKEOVER, 100_000)),
             ("upgrade_lost", sum(LOST)),
             ("upgrade_disordered", sum(DISORDERED)),

@@ -36,13 +36,20 @@ fn move_to_and_fro(name: &str, two: bool, scene: Scene, course: Course) {
 #[test]
 fn nothing_is_lost_of_users_that_move() {
     let _turn = turn();
-    let one = Scene { users: 1, chain: Chain::Metered, frame_bytes: 124, buffers: 8191 };
+    let one =
+        Scene { users: 1, chain: Chain::Metered, frame_bytes: 124, buffers: 8191, is_kept: false };
     let pause = Duration::from_millis(20);
     let course = Course { rate: 4000.0, moves: 6, pause };
     for (name, two) in [("test-two", true), ("test-one", false)] {
         move_to_and_fro(name, two, one, course);
     }
-    let many = Scene { users: 300, chain: Chain::Compressed, frame_bytes: 124, buffers: 8191 };
+    let many = Scene {
+        users: 300,
+        chain: Chain::Compressed,
+        frame_bytes: 124,
+        buffers: 8191,
+        is_kept: false,
+    };
     let course = Course { rate: 6000.0, moves: 2, pause };
     move_to_and_fro("test-many", true, many, course);
 }

@@ -20,10 +20,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+use tempfile::TempDir;
 use weft_dpdk::{Eal, Pool, Port, PortOptions, pin_to_core, tsc};
 use weft_functions::KINDS;
 use weft_node::{Agent, Node, Worker};
 use weft_node_config as config;
+use weft_state::{Owner, Role, Store};
 
 pub use self::account::{Disturbed, Dot, Handover, Phase};
 use self::control::Control;
@@ -58,6 +61,8 @@ pub struct Scene {
     /// Packet buffers of each node, and of host and users. Queues hold a quarter of it,
     /// gates all.
     pub buffers: u32,
+    /// The gateway keeps its routes on the disk of the folder for temporary files.
+    pub is_kept: bool,
 }
 
 impl Scene {
@@ -119,6 +124,8 @@ pub struct World {
     control: Control,
     /// The station where the users are.
     station: usize,
+    /// What the gateway keeps.
+    _store: Option<TempDir>,
 }
 
 /// What one thread has: the nodes' workers and the network.
@@ -201,8 +208,10 @@ impl World {
             outside: format!("ring:{name}-outside{node}"),
         });
         let [gateway, first, second] = &devices;
-        let node = |number, devices| build_node(eal, number, devices, scene);
-        let mut nodes = [node(0, gateway)?, node(1, first)?, node(2, second)?];
+        let kept = if scene.is_kept { Some(tempfile::tempdir().map_err(text)?) } else { None };
+        let node = |number, devices, folder| build_node(eal, number, devices, (scene, folder));
+        let gateway = node(0, gateway, kept.as_ref())?;
+        let mut nodes = [gateway, node(1, first, None)?, node(2, second, None)?];
         let pool = Pool::new(eal, &format!("{name}-ends"), scene.buffers).map_err(text)?;
         let far = |device: &str| far(eal, &pool, device, scene.descriptors());
         let [a, b, c] = &devices;
@@ -211,7 +220,8 @@ impl World {
         let ends = Ends::new(pool, host, radios, scene.users, scene.frame_bytes).map_err(text)?;
         let mut agents: Vec<_> = nodes.iter_mut().map(Node::agent).collect();
         let control = Control::new(&mut agents, scene.users).map_err(text)?;
-        let mut world = World { eal, scene, cores, nodes, network, ends, control, station: 0 };
+        let mut world =
+            World { eal, scene, cores, nodes, network, ends, control, station: 0, _store: kept };
         world.run(|session| {
             session.until("nodes say hello", |session| session.control.is_connected())?;
             for first in (0..scene.users).step_by(BLOCK as usize) {
@@ -356,11 +366,17 @@ fn build_node(
     eal: &'static Eal,
     number: usize,
     devices: &Devices,
-    scene: Scene,
+    (scene, store): (Scene, Option<&TempDir>),
 ) -> Result<Node, String> {
-    let document = nodes::document(number, devices, scene).to_string();
-    let blueprint = config::read(&document, "handover", KINDS).map_err(text)?;
-    Node::build(eal, blueprint).map_err(text)
+    let mut document = nodes::document(number, devices, scene);
+    if store.is_some() {
+        document["state"] = json!({"directory": "unused"});
+    }
+    let blueprint = config::read(&document.to_string(), "handover", KINDS).map_err(text)?;
+    let Some(folder) = store else { return Node::build(eal, blueprint).map_err(text) };
+    let owner = Owner { role: Role::Node, name: blueprint.name.clone() };
+    let store = Store::open(folder.path(), &owner).map_err(text)?;
+    Node::restore(eal, blueprint, store).map_err(text)
 }
 
 fn far(eal: &'static Eal, pool: &Pool, device: &str, descriptors: u16) -> Result<Far, String> {

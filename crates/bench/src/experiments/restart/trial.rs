@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use weft_functions::KINDS;
 use weft_node::bearer::{Action, BearerCommand, BearerId, BearerSettings, Detection, Settings};
@@ -287,16 +287,18 @@ fn given(id: u32, settings: &Settings) -> BearerSettings {
 pub(super) fn blueprint(rig: &Rig, bearers: u32) -> Result<([String; 2], Blueprint), Failure> {
     let ring = |side: &str| format!("ring:bench-{side}{}", rig.serial());
     let devices = [ring("access"), ring("core")];
-    let blueprint = blueprint_at(&devices, bearers)?;
+    let blueprint = read(&document_at(&devices, bearers))?;
     Ok((devices, blueprint))
 }
 
+pub(super) fn read(document: &Value) -> Result<Blueprint, Failure> {
+    let blueprint = config::read(&document.to_string(), "bench", KINDS);
+    Ok(blueprint.map_err(|error| error.to_string())?)
+}
+
 /// The configuration at these devices.
-pub(super) fn blueprint_at(
-    [access, core]: &[String; 2],
-    bearers: u32,
-) -> Result<Blueprint, Failure> {
-    let document = json!({
+pub(super) fn document_at([access, core]: &[String; 2], bearers: u32) -> Value {
+    json!({
         "apiVersion": "weft/v1",
         "kind": "Node",
         "metadata": {"name": "bench"},
@@ -319,7 +321,5 @@ pub(super) fn blueprint_at(
         "rules": "from access -> count\nfrom count when direction == downlink -> to-radio\n\
                   from count -> police\nfrom police -> core\nfrom core -> count\n\
                   from to-radio -> access\n",
-    });
-    let blueprint = config::read(&document.to_string(), "bench", KINDS);
-    Ok(blueprint.map_err(|error| error.to_string())?)
+    })
 }

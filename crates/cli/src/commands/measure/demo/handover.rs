@@ -18,8 +18,13 @@ use crate::failure::Failure;
 use crate::number::{count, counted, plural};
 
 /// Who moves.
-pub const SCENE: Scene =
-    Scene { users: 1, chain: Chain::Metered, frame_bytes: FRAME_BYTES, buffers: 4095 };
+pub const SCENE: Scene = Scene {
+    users: 1,
+    chain: Chain::Metered,
+    frame_bytes: FRAME_BYTES,
+    buffers: 4095,
+    is_kept: false,
+};
 /// Packets per second to the user, who returns them.
 const RATE: f64 = 10_000.0;
 const PAUSE: Duration = Duration::from_millis(25);
