@@ -55,14 +55,20 @@ pub(crate) struct Inquiry {
     /// Number of the fence behind it, where that is the answer.
     pub(crate) fence: u32,
     contexts: Vec<Option<Vec<u8>>>,
+    /// Contexts that have not come yet.
+    missing: usize,
+    /// The one behind the last that came: a process answers in order.
+    next: usize,
     refusal: Option<String>,
     asked: Instant,
 }
 
 impl Inquiry {
     pub(crate) fn new(question: Question, fence: u32) -> Inquiry {
-        let contexts = vec![None; question.slots.len()];
-        Inquiry { question, fence, contexts, refusal: None, asked: Instant::now() }
+        let missing = question.slots.len();
+        let contexts = vec![None; missing];
+        let (refusal, asked) = (None, Instant::now());
+        Inquiry { question, fence, contexts, missing, next: 0, refusal, asked }
     }
 
     /// Whether the process lets the node wait for too long.
@@ -72,8 +78,13 @@ impl Inquiry {
 
     fn waits_for(&self, what: InquiryKind, worker: u16, slot: u32) -> Option<usize> {
         let question = &self.question;
-        let of = question.what == what && question.worker == worker;
-        question.slots.iter().position(|asked| of && *asked == slot)
+        if question.what != what || question.worker != worker {
+            return None;
+        }
+        match question.slots.get(self.next) {
+            Some(next) if *next == slot => Some(self.next),
+            _ => question.slots.iter().position(|asked| *asked == slot),
+        }
     }
 
     /// A context has come; whether it was asked for here.
@@ -81,6 +92,7 @@ impl Inquiry {
         match self.waits_for(InquiryKind::Export, worker, slot) {
             Some(at) if self.contexts[at].is_none() => {
                 self.contexts[at] = Some(std::mem::take(context));
+                (self.missing, self.next) = (self.missing - 1, at + 1);
                 true
             }
             _ => false,
@@ -96,7 +108,7 @@ impl Inquiry {
 
     /// Whether all that was asked for has come.
     pub(crate) fn has_all(&self) -> bool {
-        self.question.what == InquiryKind::Export && self.contexts.iter().all(Option::is_some)
+        self.question.what == InquiryKind::Export && self.missing == 0
     }
 
     pub(crate) fn answer(self) -> ContextsAnswer {

@@ -109,7 +109,10 @@ impl HostState {
         while !stop.load(Ordering::Acquire) {
             rounds = rounds.wrapping_add(1);
             if empty > SPIN_ROUNDS || rounds.is_multiple_of(ROUNDS) {
-                self.listen(connection)?;
+                // What follows is on its way most likely: contexts come and go in thousands.
+                if self.listen(connection)? {
+                    empty = empty.min(SPIN_ROUNDS + 1);
+                }
                 self.answer(connection)?;
             }
             if let Some(line) = &mut self.line {
@@ -135,9 +138,12 @@ impl HostState {
         Ok(())
     }
 
-    /// Takes messages in; orders wait for the packets before them.
-    pub(super) fn listen(&mut self, connection: &mut Connection) -> io::Result<()> {
+    /// Takes messages in; orders wait for the packets before them. Returns whether there was one
+    /// that something is to be done for.
+    pub(super) fn listen(&mut self, connection: &mut Connection) -> io::Result<bool> {
+        let mut busy = false;
         while let Some(message) = connection.receive()? {
+            busy |= !matches!(message, Message::Ping(_));
             match message {
                 Message::Ping(number) => connection.send(&Message::Pong(number))?,
                 message @ (Message::Fence(_)
@@ -158,7 +164,8 @@ impl HostState {
         if let Some(counters) = self.line.as_mut().and_then(Line::news) {
             connection.send(&Message::Counted(counters))?;
         }
-        connection.flush()
+        connection.flush()?;
+        Ok(busy)
     }
 
     /// Takes a burst from the ring of one worker; returns whether there was one.
@@ -251,7 +258,7 @@ impl HostState {
                     if let Some(hosted) = self.instances.get(usize::from(worker)) {
                         hosted.instance.export(slot, now, &mut context);
                     }
-                    connection.send(&Message::Exported { worker, slot, context })?;
+                    connection.send_with_next(&Message::Exported { worker, slot, context })?;
                 }
                 Message::Checkpoint { now } => {
                     for (worker, hosted) in self.instances.iter_mut().enumerate() {
@@ -262,7 +269,11 @@ impl HostState {
                             let mut context = Vec::new();
                             hosted.instance.export(slot, now, &mut context);
                             let worker = worker as u16;
-                            connection.send(&Message::Context { worker, slot, context })?;
+                            connection.send_with_next(&Message::Context {
+                                worker,
+                                slot,
+                                context,
+                            })?;
                         }
                     }
                     connection.send(&Message::Checkpointed)?;
@@ -270,7 +281,7 @@ impl HostState {
                 _ => {}
             }
         }
-        Ok(())
+        connection.flush()
     }
 }
 

@@ -58,11 +58,25 @@ impl Connection {
     /// # Errors
     /// When the other end is gone, or has not read for so long that 64 MiB wait.
     pub fn send(&mut self, message: &Message) -> io::Result<()> {
+        self.put(message);
+        self.flush()
+    }
+
+    /// The same of a message behind which more follow at once: it leaves with them, or with the
+    /// next [`flush`](Self::flush).
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_with_next(&mut self, message: &Message) -> io::Result<()> {
+        self.put(message);
+        if self.waiting() >= CHUNK { self.flush() } else { Ok(()) }
+    }
+
+    fn put(&mut self, message: &Message) {
         match self.waiting() > self.most {
             true => self.is_overrun = true,
             false => message.write(&mut self.outgoing),
         }
-        self.flush()
     }
 
     /// Sends all that the other end must know at first, however much that is.

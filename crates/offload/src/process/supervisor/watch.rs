@@ -196,7 +196,7 @@ impl Watch {
         if let Some(session) = session {
             session.asked.imports += u64::from(matches!(order.change, Change::Import(_)));
             // An error shows again as the session is looked at.
-            let _ = session.connection.send(&order.message(now));
+            let _ = session.connection.send_with_next(&order.message(now));
         }
         self.records.note(order, given);
     }

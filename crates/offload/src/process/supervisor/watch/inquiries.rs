@@ -15,9 +15,13 @@ impl Watch {
         let (now, worker) = ((self.now)(), question.worker);
         // An error shows again as the session is looked at.
         match question.what {
-            InquiryKind::Export => question.slots.iter().for_each(|&slot| {
-                let _ = session.connection.send(&Message::Export { worker, slot, now });
-            }),
+            InquiryKind::Export => {
+                for &slot in &question.slots {
+                    let export = Message::Export { worker, slot, now };
+                    let _ = session.connection.send_with_next(&export);
+                }
+                let _ = session.connection.flush();
+            }
             InquiryKind::Import => {
                 self.fences = self.fences.wrapping_add(1);
                 let _ = session.connection.send(&Message::Fence(self.fences));
