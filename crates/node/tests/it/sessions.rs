@@ -1,6 +1,7 @@
 //! PFCP sessions: rules from commands to packets.
 
 mod features;
+mod marks;
 mod refused;
 mod shown;
 
