@@ -45,6 +45,12 @@ pub(super) fn plan(file: &PfcpFile, scene: &Scene<'_>, source: &mut Source<'_>) 
         let names = scene.file.users.iter().map(|users| users.name.as_str());
         source.wrong("pfcp.like", message).suggest(&file.like, names);
     }
+    let moving = scene.file.handover.iter().flat_map(|handover| &handover.users);
+    if moving.into_iter().any(|users| users.name == file.like) {
+        let message = format!("the users `{}` move, and sessions stay at their node", file.like);
+        let mistake = source.wrong("pfcp.like", message);
+        mistake.hint("give sessions an entry of their own that `handover.users` does not name");
+    }
     let interfaces = interfaces(&file.interfaces, scene, source);
     let chains = file.chains.iter().enumerate();
     let chains = chains.map(|(index, chain)| plan_of_chain(index, chain, scene, source)).collect();

@@ -98,6 +98,25 @@ fn an_anchor_has_no_processes_behind_its_tunnel() {
 }
 
 #[test]
+fn sessions_are_not_among_those_that_move() {
+    let section = |like: &str| {
+        format!(
+            "pfcp:\n  listen: [10.1.0.1]\n  like: {like}\n  interfaces: [{{interface: core}}]\n\
+             \nhandover:"
+        )
+    };
+    assert_eq!(
+        said("handover:", &section("ue")),
+        ["the users `ue` move, and sessions stay at their node (give sessions an entry of their \
+          own that `handover.users` does not name)"]
+    );
+    let own = "  - {name: session, count: 0}\n\nrules:";
+    let apart =
+        example().replacen("\nrules:", own, 1).replacen("handover:", &section("session"), 1);
+    assert!(read(&apart, "", KINDS).is_ok());
+}
+
+#[test]
 fn mistakes_are_named() {
     for (from, to, says) in [
         (
