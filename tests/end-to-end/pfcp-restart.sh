@@ -103,6 +103,28 @@ equal_text() {
     [ "$1" = "$2" ] || { echo "$1, and then $2" && return 1; }
 }
 
+# times_go_on: a period ends, and a user is inactive, when that would have been if the node had not
+# been away for eight seconds: after 15 and 20 s.
+times_go_on() {
+    local began after
+    accepted smf "$(establish timed 10.45.0.4 |
+        sed 's|"method".*}],|"method": ["VOLUM"], "triggers": ["PERIO"], "period": 15}], "inactivity": 20,|')" || return 1
+    began=$(date +%s%3N)
+    sleep 3
+    stop_node KILL
+    sleep 8
+    mark smf
+    start_node || return 1
+    for wanted in '(.types | index("USAR")):15' '(.types | index("UPIR")):20'; do
+        reported smf ".event == \"report\" and .session == \"timed\" and ${wanted%:*}" 20 || return 1
+        after=$(($(date +%s%3N) - began))
+        note "$wanted s: after $after ms"
+        [ "$after" -ge $((${wanted##*:} * 1000 - 1500)) ] && [ "$after" -le $((${wanted##*:} * 1000 + 6000)) ] ||
+            { echo "after $after ms: $wanted s" && return 1; }
+    done
+    accepted smf '{"do": "delete", "session": "timed"}'
+}
+
 deleted() {
     accepted smf '{"do": "delete", "session": "ue"}' && [ "$(of_answer '.usage | length')" -ge 1 ] || return 1
     stop_node KILL
@@ -152,6 +174,7 @@ check "the numbers of usage reports go on" numbers_go_on
 try "a change of before holds, and sessions change" changes_after || true
 check "a session that comes afterwards" another
 try "a request of the life before that comes again" repeated || true
+try "periods and inactivity end on time" times_go_on || true
 try "a deletion with its last report" deleted || true
 check "no Error Indication" no_error_indication
 try "without state the time stamp is a new one" keeps_nothing || true

@@ -348,7 +348,7 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
             out.extend_from_slice(&version.to_le_bytes());
             out.extend_from_slice(&now.to_le_bytes());
             let export = |out: &mut Vec<u8>| match version == F::CONTEXT_VERSION {
-                true => self.function.export(context, out),
+                true => self.function.export_at(context, now, out),
                 false => self.function.export_as(version, context, out),
             };
             if guarded(self.name, || export(out)).is_none() {
@@ -363,7 +363,7 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
         let before = out.len();
         out.extend_from_slice(&STATE.to_le_bytes());
         out.extend_from_slice(&now.to_le_bytes());
-        let written = guarded(self.name, || self.function.export_state(context, out));
+        let written = guarded(self.name, || self.function.export_state(context, now, out));
         if written != Some(true) {
             out.truncate(before);
             self.export(slot, now, out);

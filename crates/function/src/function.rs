@@ -160,9 +160,15 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
         self.export(context, out);
     }
 
-    /// Writes what a context has beside its settings, for one that has the same settings in
-    /// another process. False where it is written whole only.
-    fn export_state(&self, _context: &Self::Context, _out: &mut Vec<u8>) -> bool {
+    /// The same at the time `now` of [`Emit::now`]: a function whose times go on while no node has
+    /// the context notes beside which time of day that is.
+    fn export_at(&self, context: &Self::Context, _now: u64, out: &mut Vec<u8>) {
+        self.export(context, out);
+    }
+
+    /// Writes what a context has beside its settings at the time `now`, for one that has the same
+    /// settings in another process. False where it is written whole only.
+    fn export_state(&self, _context: &Self::Context, _now: u64, _out: &mut Vec<u8>) -> bool {
         false
     }
 

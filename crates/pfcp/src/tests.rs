@@ -125,10 +125,10 @@ impl Store {
             match one {
                 Keep::Session(id, octets) => drop(self.sessions.insert(id, octets)),
                 Keep::Gone(id) => drop(self.sessions.remove(&id)),
-                Keep::Reported { session, urr, next: Some(next) } => {
+                Keep::Reported { session, urr, next: Some(next), .. } => {
                     self.reported.insert((session, UrrId(urr.0)), next);
                 }
-                Keep::Reported { session, urr, next: None } => {
+                Keep::Reported { session, urr, next: None, .. } => {
                     self.reported.remove(&(session, UrrId(urr.0)));
                 }
                 Keep::Note(key, Some(octets)) => drop(self.notes.insert(key, octets)),

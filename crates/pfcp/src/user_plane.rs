@@ -487,7 +487,7 @@ impl UserPlane {
     }
 
     /// A time of the node as seconds since 1900.
-    fn ntp(&self, time: u64) -> Time {
-        Time::from_unix(self.epoch + time / 1_000_000_000)
+    fn ntp(&self, time: i64) -> Time {
+        Time::from_unix(self.epoch.saturating_add_signed(time.div_euclid(1_000_000_000)))
     }
 }

@@ -11,6 +11,7 @@ mod exchange;
 mod meter;
 mod record;
 mod shared;
+mod time_of_day;
 mod way;
 
 use schemars::JsonSchema;
@@ -27,6 +28,7 @@ use self::context::{gate_is_closed, look, note_told};
 use self::detector::Facts;
 use self::enforce::{Passed, enforce};
 pub(super) use self::record::Names;
+use self::time_of_day::Noted;
 use self::way::{Slots, Way};
 use super::tags::{DESTINATION, PDR};
 use super::usage::USAGE;
@@ -83,6 +85,8 @@ pub struct SessionDetection {
     burst: u64,
     /// The time when rules change.
     now: u64,
+    /// How that clock and the time of day are apart.
+    noted: Noted,
 }
 
 impl UserPlaneFunction for SessionDetection {
@@ -109,6 +113,8 @@ impl UserPlaneFunction for SessionDetection {
         MARTIAN,
     ];
     const RETRIES_KEPT: bool = true;
+    const CONTEXT_VERSION: u16 = 2;
+    const OLDEST_VERSION: u16 = 1;
 
     type Config = Config;
     type Settings = Rules;
@@ -121,7 +127,7 @@ impl UserPlaneFunction for SessionDetection {
         }
         let slots = Slots { pdr: setup.tag(&PDR)?, destination: setup.tag(&DESTINATION)? };
         let burst = u64::from(milliseconds) * 1_000_000;
-        Ok(SessionDetection { names: Names::of(setup.tags), slots, burst, now: 0 })
+        Ok(SessionDetection { names: Names::of(setup.tags), slots, burst, now: 0, noted: Noted::default() })
     }
 
     fn scope(&self) -> Scope {
@@ -159,9 +165,9 @@ impl UserPlaneFunction for SessionDetection {
         }
         context.octets[direction] += octets;
         context.packets[direction] += 1;
-        context.last = emit.now();
+        context.last = emit.now().cast_signed();
         if context.first == 0 {
-            context.first = emit.now();
+            context.first = emit.now().cast_signed();
         }
         if context.octets[0] + context.octets[1] >= context.attention {
             attend(context, emit);
@@ -206,11 +212,20 @@ impl UserPlaneFunction for SessionDetection {
     }
 
     fn export(&self, context: &Context, out: &mut Vec<u8>) {
-        exchange::export(context, out);
+        exchange::export(context, None, out);
     }
 
-    fn export_state(&self, context: &Context, out: &mut Vec<u8>) -> bool {
-        exchange::export_state(context, out);
+    fn export_as(&self, _: u16, context: &Context, out: &mut Vec<u8>) {
+        // Version 1 has no time of day.
+        exchange::export(context, None, out);
+    }
+
+    fn export_at(&self, context: &Context, now: u64, out: &mut Vec<u8>) {
+        exchange::export(context, Some(self.noted.look(now, time_of_day::unix())), out);
+    }
+
+    fn export_state(&self, context: &Context, now: u64, out: &mut Vec<u8>) -> bool {
+        exchange::export_state(context, self.noted.look(now, time_of_day::unix()), out);
         true
     }
 
@@ -219,14 +234,14 @@ impl UserPlaneFunction for SessionDetection {
     }
 
     fn import(&mut self, version: u16, bytes: &[u8]) -> Result<Context, ContextError> {
-        if version != Self::CONTEXT_VERSION {
+        if !(Self::OLDEST_VERSION..=Self::CONTEXT_VERSION).contains(&version) {
             return Err(ContextError::Version(version));
         }
-        exchange::import(bytes, &self.names)
+        exchange::import(bytes, version > 1, &self.names)
     }
 
     fn rebase(&mut self, context: &mut Context, then: u64, now: u64) {
-        exchange::rebase(context, then, now);
+        exchange::rebase(context, then, now, time_of_day::unix());
     }
 
     fn show(&self, context: &Context) -> Vec<(&'static str, u64)> {
@@ -269,7 +284,7 @@ impl SessionDetection {
         let (octets, means) = (&mut context.octets[0], (&self.names, self.burst));
         let passed = enforce(packet, (record, place), octets, means, emit);
         if passed.as_ref().is_ok_and(|passed| passed.is_measured) {
-            context.last = emit.now();
+            context.last = emit.now().cast_signed();
         }
         if context.octets[0] >= context.attention {
             attend(context, emit);

@@ -40,7 +40,7 @@ impl Volume {
 }
 
 /// One usage report: what one rule has measured since the report before. Times are
-/// nanoseconds since the node started.
+/// nanoseconds since the node started, below 0 where they were before that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
@@ -55,13 +55,13 @@ pub struct Usage {
     /// How long the use lasted, in nanoseconds (§8.2.45); 0 of a rule that measures no time.
     pub duration: u64,
     /// When the measurement began.
-    pub start: u64,
+    pub start: i64,
     /// When it ended.
-    pub end: u64,
+    pub end: i64,
     /// When the first packet passed, if one did.
-    pub first_packet: Option<u64>,
+    pub first_packet: Option<i64>,
     /// When the last packet passed, if one did.
-    pub last_packet: Option<u64>,
+    pub last_packet: Option<i64>,
     /// It ended at the monitoring time, and another report follows for what came after
     /// (§8.2.66, Usage Information: BEF and AFT).
     pub before_monitoring_time: bool,
@@ -76,8 +76,8 @@ impl Usage {
         }
         let Volume { uplink_octets, downlink_octets, uplink_packets, downlink_packets } = *volume;
         let volume = [uplink_octets, downlink_octets, uplink_packets, downlink_packets];
-        let times = [*duration, *start, *end];
-        let packets = [self.first_packet, self.last_packet].map(|time| time.unwrap_or(u64::MAX));
+        let times = [*duration, start.cast_unsigned(), end.cast_unsigned()];
+        let packets = [self.first_packet, self.last_packet].map(field_of);
         for field in volume.into_iter().chain(times).chain(packets) {
             out.extend_from_slice(&field.to_le_bytes());
         }
@@ -89,7 +89,6 @@ impl Usage {
     /// # Errors
     /// [`ContextError::Damaged`].
     pub fn read(fields: &mut Fields<'_>) -> Result<Usage, ContextError> {
-        let time = |field: u64| (field != u64::MAX).then_some(field);
         Ok(Usage {
             urr: UrrId(fields.u32()?),
             sequence: fields.u32()?,
@@ -101,10 +100,10 @@ impl Usage {
                 downlink_packets: fields.u64()?,
             },
             duration: fields.u64()?,
-            start: fields.u64()?,
-            end: fields.u64()?,
-            first_packet: time(fields.u64()?),
-            last_packet: time(fields.u64()?),
+            start: fields.u64()?.cast_signed(),
+            end: fields.u64()?.cast_signed(),
+            first_packet: time_of(fields.u64()?),
+            last_packet: time_of(fields.u64()?),
             before_monitoring_time: fields.u8()? != 0,
         })
     }
@@ -125,17 +124,21 @@ pub enum Question {
     End,
     /// What there is, without a report: of each rule, since the last one.
     Show,
-    /// Nothing: it is said which number the next report of each of these rules has, as reports
-    /// were given that a state of before does not know.
-    Reported(Vec<(UrrId, u32)>),
+    /// Nothing: it is said of these rules what their next reports are, as reports were given
+    /// that a state of before does not know.
+    Reported(Vec<(UrrId, NextReport)>),
 }
 
 impl Question {
     /// Writes it as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         if let Question::Reported(rules) = self {
-            let fields = rules.iter().flat_map(|(rule, next)| [rule.0, *next]);
-            return std::iter::once(6).chain(fields.flat_map(u32::to_le_bytes)).collect();
+            let mut out = vec![6];
+            for (rule, next) in rules {
+                out.extend([rule.0, next.number].into_iter().flat_map(u32::to_le_bytes));
+                out.extend(field_of(next.since).to_le_bytes());
+            }
+            return out;
         }
         let (kind, rules): (u8, &[UrrId]) = match self {
             Question::Due => (0, &[]),
@@ -152,7 +155,17 @@ impl Question {
     /// Reads what [`to_bytes`](Self::to_bytes) wrote; none of other bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Question> {
         let (kind, rules) = bytes.split_first()?;
-        let mut rules = rules.as_chunks().0.iter().map(|rule| UrrId(u32::from_le_bytes(*rule)));
+        if *kind == 6 {
+            let mut fields = Fields::new(rules);
+            let mut reported = Vec::new();
+            while fields.clone().end().is_err() {
+                let rule = UrrId(fields.u32().ok()?);
+                let (number, since) = (fields.u32().ok()?, time_of(fields.u64().ok()?));
+                reported.push((rule, NextReport { number, since }));
+            }
+            return Some(Question::Reported(reported));
+        }
+        let rules = rules.as_chunks().0.iter().map(|rule| UrrId(u32::from_le_bytes(*rule)));
         Some(match kind {
             0 => Question::Due,
             1 => Question::Of(rules.collect()),
@@ -160,12 +173,19 @@ impl Question {
             3 => Question::Last(rules.collect()),
             4 => Question::End,
             5 => Question::Show,
-            6 => Question::Reported(
-                std::iter::from_fn(|| Some((rules.next()?, rules.next()?.0))).collect(),
-            ),
             _ => return None,
         })
     }
+}
+
+/// What the next report of a rule is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextReport {
+    /// Its number.
+    pub number: u32,
+    /// When the one before ended, in nanoseconds of the node's clock; none where that is not
+    /// known.
+    pub since: Option<i64>,
 }
 
 /// What a session answers.
@@ -175,15 +195,15 @@ pub struct Answer {
     pub usage: Vec<Usage>,
     /// When something is due next, if no packet passes.
     pub next: Option<u64>,
-    /// When the last packet passed.
-    pub last_packet: Option<u64>,
+    /// When the last packet passed, or the rules came, if none passed since.
+    pub last_packet: Option<i64>,
 }
 
 impl Answer {
     /// Writes it as bytes.
     pub fn write(&self, out: &mut Vec<u8>) {
-        for time in [self.next, self.last_packet] {
-            out.extend_from_slice(&time.unwrap_or(u64::MAX).to_le_bytes());
+        for field in [self.next.unwrap_or(u64::MAX), field_of(self.last_packet)] {
+            out.extend_from_slice(&field.to_le_bytes());
         }
         self.usage.iter().for_each(|usage| usage.write(out));
     }
@@ -194,14 +214,24 @@ impl Answer {
     /// [`ContextError::Damaged`].
     pub fn read(bytes: &[u8]) -> Result<Answer, ContextError> {
         let mut fields = Fields::new(bytes);
-        let time = |field: u64| (field != u64::MAX).then_some(field);
-        let (next, last_packet) = (time(fields.u64()?), time(fields.u64()?));
+        let next = Some(fields.u64()?).filter(|time| *time != u64::MAX);
+        let last_packet = time_of(fields.u64()?);
         let mut usage = Vec::new();
         while fields.clone().end().is_err() {
             usage.push(Usage::read(&mut fields)?);
         }
         Ok(Answer { usage, next, last_packet })
     }
+}
+
+/// A time as bytes have it; all bits are 1 where there is none.
+fn field_of(time: Option<i64>) -> u64 {
+    // The last nanosecond before the node started is told as the first.
+    time.map_or(u64::MAX, |time| if time == -1 { 0 } else { time.cast_unsigned() })
+}
+
+fn time_of(field: u64) -> Option<i64> {
+    (field != u64::MAX).then_some(field.cast_signed())
 }
 
 /// What the function reports to the agent: something is due, which [`Question::Due`] asks for.

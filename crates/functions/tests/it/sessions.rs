@@ -16,7 +16,7 @@ use weft_wire::gtpu::{ExtensionRepr, Extensions, MessageType, PduSession, Qfi, R
 use crate::common::testing::{NETWORK, Rig, Seen, Spec, metadata};
 use weft_functions::kind;
 use weft_functions::session::rules::{Session, Trigger, UrrId};
-use weft_functions::session::usage::{Answer, Question};
+use weft_functions::session::usage::{Answer, NextReport, Question};
 
 const USER: &str = "10.45.0.1";
 
@@ -234,6 +234,15 @@ fn rig(rules: &Value) -> Rig {
     rig
 }
 
+/// A state whose time of day has not come: however slow the machine is, no time has passed since.
+fn at_once(mut state: Vec<u8>) -> Vec<u8> {
+    // The time of day stands in front of when the rules came.
+    let at = state.len() - 16;
+    let (day, _) = state[at..].split_first_chunk_mut().expect("two times");
+    *day = (i64::from_le_bytes(*day) + 3_600_000_000_000).to_le_bytes();
+    state
+}
+
 /// What the session at slot 0 answers.
 fn ask(rig: &mut Rig, question: &Question) -> Answer {
     let mut answer = Vec::new();
@@ -330,7 +339,8 @@ proptest! {
             sent.send(&mut here);
         }
         let mut there = rig(&json!({"pdrs": [], "fars": []}));
-        there.instance.import(0, there.now, &here.export(0)).expect("a whole context");
+        let whole = at_once(here.export(0));
+        there.instance.import(0, there.now, &whole).expect("a whole context");
         for sent in &packets[packets.len() / 2..] {
             prop_assert_eq!(sent.send(&mut here), sent.send(&mut there));
         }

@@ -346,7 +346,7 @@ impl Agent {
     pub fn keep(&mut self, keep: Vec<Keep>, reported: u64, done: Done) {
         let sessions = &mut self.subscribers.sessions;
         sessions.reported = sessions.reported.max(reported);
-        self.persistence.keep(keep, done, &self.configuration.blueprint);
+        self.persistence.keep(keep, done, (&self.configuration.blueprint, &self.clock));
     }
 
     /// What was kept in the node's last life, for the one that asks first.

@@ -30,7 +30,7 @@ pub(crate) use self::compositions::Configured;
 pub(crate) use self::compositions::{configured, restore as restore_compositions};
 pub(crate) use self::loading::late_functions;
 use self::loading::{Loading, Means, Step};
-pub(super) use self::sessions::{NOTES, REPORTED, SESSIONS, change_of};
+pub(super) use self::sessions::{NOTES, REPORTED, SESSIONS, change_of, started};
 pub(crate) use self::standby::Standby;
 pub use self::standby::{Lease, StandbyView};
 use self::suspended::Upgrade;

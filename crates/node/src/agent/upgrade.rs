@@ -16,7 +16,7 @@ use weft_state::{Change, Collection, Kind, Records, StateError, Store};
 pub(crate) use self::processes::{Piece, ProcessContexts};
 use super::provisioning::Provisioning;
 use super::restore::{Restoration, tell_lost};
-use super::state::{ALL, BEARERS, DEDICATED, Keeping, Restored, change_of, life, names};
+use super::state::{ALL, BEARERS, DEDICATED, Keeping, Restored, change_of, life, names, started};
 use crate::bearer::session::Keep;
 use crate::bearer::{Subscribers, record};
 use crate::error::BuildError;
@@ -266,7 +266,8 @@ impl Offering<'_> {
             .composition_records(self.node.blueprint)
             .into_iter()
             .for_each(|change| put(Some(change)));
-        keep.into_iter().for_each(|keep| put(Some(change_of(keep))));
+        let started = started(self.node.clock);
+        keep.into_iter().for_each(|keep| put(Some(change_of(keep, started))));
         put(None);
         for scope in [Scope::Bearer, Scope::User, Scope::Group] {
             let mut all = self.node.subscribers.with_contexts(scope);

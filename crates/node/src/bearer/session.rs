@@ -20,7 +20,7 @@ use weft_functions::session::usage::Usage;
 pub(crate) use self::asked::StagedSessions;
 pub(crate) use self::books::{SessionEntry, SessionFunctions, Sessions};
 pub use self::kept::{Keep, Kept, KeptSession, VERSION};
-pub(crate) use self::timers::has_timers;
+pub(crate) use self::timers::{has_timers, may_be_due};
 pub use crate::subscribers::SessionId;
 
 /// A change of one session, applied whole or not at all. Commands of a batch do not depend on

@@ -2,6 +2,7 @@
 //! was on the disk.
 
 mod records;
+mod times;
 
 use std::fs;
 use std::path::Path;
@@ -110,7 +111,7 @@ fn kept_as(id: u64) -> Keep {
 
 fn reported(id: u64, next: Option<u32>) -> Keep {
     let next = next.map(|next| (0, next));
-    Keep::Reported { session: SessionId(id), urr: UrrId(1), next }
+    Keep::Reported { session: SessionId(id), urr: UrrId(1), next, end: 0 }
 }
 
 /// Whether packets of a session pass.
@@ -207,6 +208,20 @@ impl Model {
     }
 }
 
+/// The report of a session that is under way is kept, and with it, in order, all that were told
+/// before: what is kept says up to which number that is.
+fn settle(model: &mut [Option<Model>], n: usize, rig: &mut Rig) {
+    let told = |one: &Option<Model>| one.as_ref().and_then(|one| one.under_way);
+    let last = told(&model[n]);
+    let sessions = model.iter().enumerate();
+    let mut due: Vec<_> = sessions.filter_map(|(n, one)| Some((told(one)?, n))).collect();
+    due.retain(|(told, _)| Some(*told) <= last);
+    due.sort_unstable();
+    for (_, n) in due {
+        model[n].as_mut().unwrap().settle(rig, n as u64);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
@@ -220,10 +235,10 @@ proptest! {
         let mut model: [Option<Model>; 4] = Default::default();
         for (what, n) in steps {
             let id = u64::from(n);
-            let slot = &mut model[usize::from(n)];
-            if let (4 | 5 | 8 | 9, Some(one)) = (what, &mut *slot) {
-                one.settle(&mut rig, id);
+            if let 4 | 5 | 8 | 9 = what {
+                settle(&mut model, n.into(), &mut rig);
             }
+            let slot = &mut model[usize::from(n)];
             match (what, &mut *slot) {
                 (0 | 1, None) => {
                     command(&mut rig, establish(id, usual(n))).unwrap();
@@ -241,7 +256,7 @@ proptest! {
                     prop_assert_eq!(usage[0].sequence, one.next);
                     (one.measured, one.under_way) = (0, Some(told));
                     if what == 4 {
-                        one.settle(&mut rig, id);
+                        settle(&mut model, n.into(), &mut rig);
                     }
                 }
                 (5, Some(one)) => {

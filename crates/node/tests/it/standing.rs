@@ -202,7 +202,7 @@ fn step(active: &mut Active, (what, n, m): (u8, u8, u8)) -> Vec<Keep> {
         }
         10 => {
             if active.session(SessionCommand::Remove { id }) {
-                let reported = Keep::Reported { session: id, urr: UrrId(1), next: None };
+                let reported = Keep::Reported { session: id, urr: UrrId(1), next: None, end: 0 };
                 return vec![reported, Keep::Gone(id), Keep::Note(vec![n], None)];
             }
         }

@@ -4,6 +4,7 @@
 mod elsewhere;
 mod processes;
 mod standby;
+mod times;
 
 use std::collections::HashMap;
 use std::io::{Read, Write};

@@ -201,8 +201,8 @@ fn usage_is_reported() {
         sequence: 3,
         triggers: [trigger].into_iter().collect(),
         volume: Measured { uplink_octets: 1200, uplink_packets: 2, ..Default::default() },
-        start: SECOND,
-        end: 2 * SECOND,
+        start: SECOND.cast_signed(),
+        end: 2 * SECOND.cast_signed(),
         ..Default::default()
     };
     let event = SessionEvent::Usage {

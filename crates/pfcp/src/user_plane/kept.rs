@@ -107,13 +107,19 @@ impl UserPlane {
             Work::Change(change) => {
                 let Change { seid, gone, .. } = &**change;
                 let session = SessionId(*seid);
-                let gone = gone.iter().map(|urr| Keep::Reported { session, urr: *urr, next: None });
+                let gone = gone.iter().map(|urr| Keep::Reported {
+                    session,
+                    urr: *urr,
+                    next: None,
+                    end: 0,
+                });
                 gone.chain(self.session_to_keep(*seid)).collect()
             }
             Work::Delete { seid, record, .. } => {
                 let session = SessionId(*seid);
                 let urrs = record.iter().flat_map(|record| &record.rules.urrs);
-                let reported = urrs.map(|urr| Keep::Reported { session, urr: urr.id, next: None });
+                let reported =
+                    urrs.map(|urr| Keep::Reported { session, urr: urr.id, next: None, end: 0 });
                 reported.chain([Keep::Gone(session)]).collect()
             }
         }
@@ -165,7 +171,7 @@ impl UserPlane {
             };
             let next = Some((rule.created, one.sequence.wrapping_add(1)));
             let session = SessionId(seid);
-            self.keeping.list.push(Keep::Reported { session, urr: one.urr, next });
+            self.keeping.list.push(Keep::Reported { session, urr: one.urr, next, end: one.end });
         }
     }
 

@@ -27,7 +27,7 @@ pub struct Context {
     /// Octets counted here at which something is to be looked at.
     pub attention: u64,
     /// When the last packet passed; 0 for never.
-    pub last: u64,
+    pub last: i64,
     /// Of packets in a tunnel, and of others.
     pub ways: [Way; 2],
     /// The user's IPv4 address; 0 for none.
@@ -43,7 +43,7 @@ pub struct Context {
     pub packets: [u64; 2],
     /// When the first of `packets` passed; 0 for not yet. Most sessions need no look at their
     /// rules for that, which lie far away.
-    pub first: u64,
+    pub first: i64,
 }
 
 const _: () = assert!(size_of::<Context>() == 128);

@@ -60,7 +60,7 @@ pub fn enforce(
         for &at in urrs {
             let (rule, meter) = (&rules.urrs[usize::from(at)], &mut meters[usize::from(at)]);
             if rule.before_qos == before_qos {
-                meter.count(rule, &passed, now, now);
+                meter.count(rule, &passed, now.cast_signed(), now.cast_signed());
             }
         }
     };

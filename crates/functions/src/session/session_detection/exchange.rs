@@ -7,6 +7,7 @@ use weft_function::{ContextError, Fields};
 use super::context::Context;
 use super::meter::Meter;
 use super::record::{Limiter, Names, Record};
+use super::time_of_day::TimeOfDay;
 use crate::common::export::{read_option, write_option};
 use crate::session::check;
 use crate::session::rules::{Session, Trigger, Triggers, UrrId};
@@ -16,11 +17,12 @@ use crate::session::usage::{Answer, Question, Usage, Volume};
 pub(super) fn answer(context: &mut Context, now: u64, question: &[u8], out: &mut Vec<u8>) {
     let Some(question) = Question::from_bytes(question) else { return };
     context.settle();
-    let last_packet = Some(context.last).filter(|last| *last > 0);
+    let last = Some(context.last).filter(|last| *last != 0);
     let Some(record) = &mut context.record else {
         return Answer::default().write(out);
     };
-    let Record { rules, meters, .. } = &mut **record;
+    let Record { rules, meters, since, .. } = &mut **record;
+    let last_packet = Some(last.map_or(*since, |last| last.max(*since)));
     let mut answer = Answer { last_packet, ..Answer::default() };
     if question == Question::Show {
         let rules = rules.urrs.iter();
@@ -92,20 +94,21 @@ fn next_linked(rules: &Session, reported: &[bool]) -> Option<usize> {
     })
 }
 
-/// Writes the rules, as text, and the state of each.
-pub(super) fn export(context: &Context, out: &mut Vec<u8>) {
+/// Writes the rules, as text, and the state of each; with the time of day of that, where the
+/// version has it.
+pub(super) fn export(context: &Context, day: Option<TimeOfDay>, out: &mut Vec<u8>) {
     let Some(record) = &context.record else { return };
     let text = serde_json::to_vec(&*record.rules).unwrap_or_default();
     out.extend_from_slice(&(text.len() as u32).to_le_bytes());
     out.extend_from_slice(&text);
-    write_state(context, out);
+    write_state(context, day, out);
 }
 
 /// Writes the state of each rule, for a context that has the same rules.
-pub(super) fn export_state(context: &Context, out: &mut Vec<u8>) {
+pub(super) fn export_state(context: &Context, day: TimeOfDay, out: &mut Vec<u8>) {
     let Some(record) = &context.record else { return };
     write_names(&record.rules, out);
-    write_state(context, out);
+    write_state(context, Some(day), out);
 }
 
 /// What tells the rules that have a state from others.
@@ -121,7 +124,7 @@ fn write_names(rules: &Session, out: &mut Vec<u8>) {
     }
 }
 
-fn write_state(context: &Context, out: &mut Vec<u8>) {
+fn write_state(context: &Context, day: Option<TimeOfDay>, out: &mut Vec<u8>) {
     let Some(record) = &context.record else { return };
     // What is counted in the context belongs to the record.
     let mut copy = Context {
@@ -132,6 +135,8 @@ fn write_state(context: &Context, out: &mut Vec<u8>) {
             domains: None,
             limiters: record.limiters.clone(),
             meters: record.meters.clone(),
+            since: record.since,
+            time_of_day: None,
             waiting: record.waiting,
             told: record.told,
         })),
@@ -146,7 +151,7 @@ fn write_state(context: &Context, out: &mut Vec<u8>) {
         copy.settle();
     }
     let Some(record) = &copy.record else { return };
-    for field in [context.last, record.waiting.into()] {
+    for field in [context.last.cast_unsigned(), record.waiting.into()] {
         out.extend_from_slice(&field.to_le_bytes());
     }
     out.push(record.told.into());
@@ -156,6 +161,11 @@ fn write_state(context: &Context, out: &mut Vec<u8>) {
         full_at.chain(packets).for_each(|time| out.extend_from_slice(&time.to_le_bytes()));
     }
     record.meters.iter().for_each(|meter| write_meter(meter, out));
+    if let Some(TimeOfDay(day)) = day {
+        for time in [day, record.since] {
+            out.extend_from_slice(&time.to_le_bytes());
+        }
+    }
 }
 
 fn write_volume(volume: &Volume, out: &mut Vec<u8>) {
@@ -181,6 +191,7 @@ fn write_meter(meter: &Meter, out: &mut Vec<u8>) {
     write_volume(&meter.volume, out);
     write_volume(&meter.granted, out);
     let Meter { granted_time, granted_at, start, duration, dropped, .. } = *meter;
+    let (granted_at, start) = (granted_at.cast_unsigned(), start.cast_unsigned());
     for field in [granted_time, granted_at, start, duration, dropped[0], dropped[1]] {
         out.extend_from_slice(&field.to_le_bytes());
     }
@@ -193,15 +204,15 @@ fn write_meter(meter: &Meter, out: &mut Vec<u8>) {
 }
 
 fn read_meter(fields: &mut Fields<'_>) -> Result<Meter, ContextError> {
-    let time = |fields: &mut Fields<'_>| read_option(fields, |fields| fields.u64());
+    let time = |fields: &mut Fields<'_>| read_option(fields, |fields| Ok(fields.u64()?.cast_signed()));
     Ok(Meter {
         sequence: fields.u32()?,
         due: Triggers::from_bits(fields.u32()?),
         volume: read_volume(fields)?,
         granted: read_volume(fields)?,
         granted_time: fields.u64()?,
-        granted_at: fields.u64()?,
-        start: fields.u64()?,
+        granted_at: fields.u64()?.cast_signed(),
+        start: fields.u64()?.cast_signed(),
         duration: fields.u64()?,
         dropped: [fields.u64()?, fields.u64()?],
         first: time(fields)?,
@@ -225,8 +236,12 @@ fn flag(fields: &mut Fields<'_>) -> Result<bool, ContextError> {
     }
 }
 
-/// Reads what [`export`] wrote.
-pub(super) fn import(bytes: &[u8], names: &Names) -> Result<Context, ContextError> {
+/// Reads what [`export`] wrote, with the time of day of that or without.
+pub(super) fn import(
+    bytes: &[u8],
+    has_day: bool,
+    names: &Names,
+) -> Result<Context, ContextError> {
     if bytes.is_empty() {
         return Ok(Context::default());
     }
@@ -238,7 +253,7 @@ pub(super) fn import(bytes: &[u8], names: &Names) -> Result<Context, ContextErro
     check::check(&rules).map_err(|_| damaged(()))?;
     let mut fields = Fields::new(bytes);
     let mut record = Record::new(Arc::new(rules), None, 0);
-    let last = read_state(&mut record, &mut fields)?;
+    let last = read_state(&mut record, &mut fields, has_day)?;
     fields.end()?;
     let mut context = Context { last, ..Context::default() };
     context.put(record, names);
@@ -255,7 +270,8 @@ pub(super) fn import_state(context: &mut Context, bytes: &[u8]) -> Result<(), Co
     let state = bytes.strip_prefix(&names[..]).ok_or(ContextError::Damaged)?;
     let mut fields = Fields::new(state);
     let before = (record.limiters.clone(), record.meters.clone(), record.waiting, record.told);
-    let read = read_state(record, &mut fields);
+    let since = record.since;
+    let read = read_state(record, &mut fields, true);
     match read.and_then(|last| fields.end().map(|()| last)) {
         Ok(last) => {
             context.last = last;
@@ -264,14 +280,19 @@ pub(super) fn import_state(context: &mut Context, bytes: &[u8]) -> Result<(), Co
         }
         Err(error) => {
             (record.limiters, record.meters, record.waiting, record.told) = before;
+            (record.since, record.time_of_day) = (since, None);
             Err(error)
         }
     }
 }
 
 /// Reads what [`write_state`] wrote; when the last packet passed.
-fn read_state(record: &mut Record, fields: &mut Fields<'_>) -> Result<u64, ContextError> {
-    let last = fields.u64()?;
+fn read_state(
+    record: &mut Record,
+    fields: &mut Fields<'_>,
+    has_day: bool,
+) -> Result<i64, ContextError> {
+    let last = fields.u64()?.cast_signed();
     record.waiting = u32::try_from(fields.u64()?).map_err(|_| ContextError::Damaged)?;
     record.told = flag(fields)?;
     for Limiter { buckets, packets, .. } in &mut record.limiters {
@@ -285,14 +306,26 @@ fn read_state(record: &mut Record, fields: &mut Fields<'_>) -> Result<u64, Conte
     for meter in &mut record.meters {
         *meter = read_meter(fields)?;
     }
+    record.time_of_day = None;
+    if has_day {
+        record.time_of_day = Some(TimeOfDay(fields.u64()?.cast_signed()));
+        record.since = fields.u64()?.cast_signed();
+    }
     Ok(last)
 }
 
-/// The clock is another: it shows `now` in place of `then`.
-pub(super) fn rebase(context: &mut Context, then: u64, now: u64) {
+/// The clock is another: it shows `now` at the time of day `unix`, and the one before showed
+/// `then` as the state was written. Periods and other times at which something is due go on
+/// meanwhile; what buckets lack they lack on.
+pub(super) fn rebase(context: &mut Context, then: u64, now: u64, unix: u64) {
+    let day = context.record.as_mut().and_then(|record| record.time_of_day.take());
+    let away = day.map_or(0, |day| day.away(then, unix));
+    let began = now.cast_signed().saturating_sub_unsigned(away);
+    let moved = |time: i64| began.saturating_add(time.saturating_sub(then.cast_signed()));
     for time in [&mut context.first, &mut context.last] {
-        if *time > 0 {
-            *time = now.saturating_add(*time).saturating_sub(then).max(1);
+        if *time != 0 {
+            // 0 is no time.
+            *time = Some(moved(*time)).filter(|time| *time != 0).unwrap_or(1);
         }
     }
     for bucket in &mut context.buckets {
@@ -303,7 +336,13 @@ pub(super) fn rebase(context: &mut Context, then: u64, now: u64) {
         limiter.buckets.iter_mut().for_each(|bucket| bucket.rebase(then, now));
         limiter.packets.iter_mut().for_each(|bucket| bucket.rebase(then, now));
     }
-    record.meters.iter_mut().for_each(|meter| meter.rebase(then, now));
+    record.since = match day {
+        Some(_) => moved(record.since),
+        None => now.cast_signed(),
+    };
+    for (rule, meter) in record.rules.urrs.iter().zip(&mut record.meters) {
+        meter.rebase(rule, then, now, away);
+    }
 }
 
 /// What an operator sees: the sum of what rules have measured since their last reports.

@@ -3,15 +3,17 @@
 
 use crate::session::rules::urr::Volumes;
 use crate::session::rules::{Trigger, Triggers, Urr};
-use crate::session::usage::{Usage, Volume};
+use crate::session::usage::{NextReport, Usage, Volume};
 
-const SECOND: u64 = 1_000_000_000;
+/// Nanoseconds.
+const SECOND: i64 = 1_000_000_000;
 /// Octets after which a report that is due is asked for again.
 pub const AGAIN: u64 = 1 << 16;
 /// Fewest octets of a packet: an IPv4 header.
 const LEAST: u64 = 20;
 
-/// The state of one rule. Times are nanoseconds on the clock of the node.
+/// The state of one rule. Times are nanoseconds on the clock of the node, below 0 where they were
+/// before it started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Meter {
     /// Reports so far.
@@ -23,21 +25,21 @@ pub struct Meter {
     /// Time of use since quotas were granted, but for the use at work.
     pub granted_time: u64,
     /// When the quotas were granted.
-    pub granted_at: u64,
+    pub granted_at: i64,
     /// When the measurement began.
-    pub start: u64,
+    pub start: i64,
     /// When the first packet passed.
-    pub first: Option<u64>,
+    pub first: Option<i64>,
     /// When the last packet passed; it stays over reports.
-    pub last: Option<u64>,
+    pub last: Option<i64>,
     /// Time of use since the last report, but for the use at work.
     pub duration: u64,
     /// When the use at work began.
-    pub running: Option<u64>,
+    pub running: Option<i64>,
     /// When a report is due because of its period.
-    pub period_at: Option<u64>,
+    pub period_at: Option<i64>,
     /// When the monitoring time comes.
-    pub monitoring_at: Option<u64>,
+    pub monitoring_at: Option<i64>,
     /// What was measured before it came.
     pub before: Option<Box<Usage>>,
     /// Downlink packets and octets that were dropped since the last report.
@@ -57,6 +59,7 @@ pub struct Meter {
 impl Meter {
     /// The state of a new rule.
     pub fn new(rule: &Urr, now: u64, unix: Option<u64>) -> Meter {
+        let now = now.cast_signed();
         let mut meter = Meter { start: now, granted_at: now, ..Meter::default() };
         meter.running = rule.immediate_start.then_some(now);
         meter.period_at = rule.period.map(|period| now.saturating_add(seconds(period)));
@@ -66,6 +69,7 @@ impl Meter {
 
     /// The rule is another; its counts go on.
     pub fn change(&mut self, old: &Urr, new: &Urr, now: u64, unix: Option<u64>) {
+        let now = now.cast_signed();
         if old.grant != new.grant {
             (self.granted, self.granted_time, self.granted_at) = (Volume::default(), 0, now);
             // The use at work counts from now on.
@@ -86,11 +90,13 @@ impl Meter {
         self.told = false;
     }
 
-    fn set_monitoring(&mut self, rule: &Urr, now: u64, unix: Option<u64>) {
-        self.monitoring_at = rule
-            .monitoring_time
-            .zip(unix)
-            .map(|(at, unix)| now.saturating_add(at.saturating_mul(SECOND).saturating_sub(unix)));
+    fn set_monitoring(&mut self, rule: &Urr, now: i64, unix: Option<u64>) {
+        let left = |(at, unix): (u64, u64)| {
+            let at = at.saturating_mul(SECOND.cast_unsigned());
+            i64::try_from(at.saturating_sub(unix)).unwrap_or(i64::MAX)
+        };
+        let left = rule.monitoring_time.zip(unix).map(left);
+        self.monitoring_at = left.map(|left| now.saturating_add(left));
     }
 
     /// Whether the next packet has to be looked at more closely: something is due with it, or
@@ -102,7 +108,7 @@ impl Meter {
     }
 
     /// Counts packets that passed; the last of them at `now`.
-    pub fn count(&mut self, rule: &Urr, passed: &Volume, first: u64, now: u64) {
+    pub fn count(&mut self, rule: &Urr, passed: &Volume, first: i64, now: i64) {
         if rule.paused || passed.packets() == 0 {
             return;
         }
@@ -122,7 +128,7 @@ impl Meter {
     }
 
     /// A packet passes at `now`: time runs.
-    fn run(&mut self, rule: &Urr, now: u64) {
+    fn run(&mut self, rule: &Urr, now: i64) {
         if let (Some(idle), Some(last)) = (rule.inactivity, self.last) {
             let stop = last.saturating_add(seconds(idle));
             if self.running.is_some() && stop < now {
@@ -132,16 +138,16 @@ impl Meter {
         self.running.get_or_insert(now);
     }
 
-    fn stop(&mut self, at: u64) {
+    fn stop(&mut self, at: i64) {
         if let Some(since) = self.running.take() {
-            let time = at.saturating_sub(since);
+            let time = passed(since, at);
             self.duration = self.duration.saturating_add(time);
             self.granted_time = self.granted_time.saturating_add(time);
         }
     }
 
     /// Adds the use at work up to `now`.
-    fn settle(&mut self, rule: &Urr, now: u64) {
+    fn settle(&mut self, rule: &Urr, now: i64) {
         if self.running.is_none() {
             return;
         }
@@ -157,7 +163,7 @@ impl Meter {
 
     /// Sets aside what was measured before the monitoring time, if it has come by `now`.
     pub fn split(&mut self, rule: &Urr, now: u64) {
-        if self.monitoring_at.is_some_and(|at| at <= now) {
+        if self.monitoring_at.is_some_and(|at| at <= now.cast_signed()) {
             self.monitoring_at = None;
             let due = self.due;
             let before = self.take(rule, now);
@@ -170,6 +176,7 @@ impl Meter {
 
     /// Notes what is due at `now`.
     pub fn look(&mut self, rule: &Urr, now: u64) {
+        let now = now.cast_signed();
         let Meter { volume, granted, .. } = *self;
         self.settle(rule, now);
         let behind = rule.monitoring_time.is_some() && self.monitoring_at.is_none();
@@ -181,7 +188,7 @@ impl Meter {
         let time_threshold = time_or(rule.time_threshold, rule.subsequent_time_threshold);
         let time_quota = time_or(rule.time_quota, rule.subsequent_time_quota);
         let reached =
-            |bound: Option<u32>, time: u64| bound.is_some_and(|bound| time >= seconds(bound));
+            |bound: Option<u32>, time: u64| bound.is_some_and(|bound| time >= length(bound));
         self.note(rule, Trigger::VolumeThreshold, is_reached(threshold, &volume));
         self.note(rule, Trigger::TimeThreshold, reached(time_threshold, self.duration));
         let events =
@@ -195,11 +202,10 @@ impl Meter {
             && at <= now
         {
             self.note(rule, Trigger::Periodic, true);
-            let next = at.saturating_add(seconds(period.max(1)));
-            self.period_at =
-                Some(if next > now { next } else { now.saturating_add(seconds(period.max(1))) });
+            // Several that have passed lead to one report.
+            self.period_at = Some(next_end(at, period, now));
         }
-        let idle = now.saturating_sub(self.last.unwrap_or(self.granted_at).max(self.granted_at));
+        let idle = passed(self.last.unwrap_or(self.granted_at).max(self.granted_at), now);
         let used = [
             (Trigger::VolumeQuota, is_reached(quota, &granted)),
             (Trigger::TimeQuota, reached(time_quota, self.granted_time)),
@@ -207,8 +213,7 @@ impl Meter {
             (Trigger::QuotaHoldingTime, has_quota(rule) && reached(rule.quota_holding, idle)),
             (
                 Trigger::QuotaValidityTime,
-                has_quota(rule)
-                    && reached(rule.quota_validity, now.saturating_sub(self.granted_at)),
+                has_quota(rule) && reached(rule.quota_validity, passed(self.granted_at, now)),
             ),
         ];
         if !self.exhausted {
@@ -219,7 +224,7 @@ impl Meter {
         }
         if self.started
             && rule.triggers.has(Trigger::StopOfTraffic)
-            && reached(rule.inactivity, now.saturating_sub(self.last.unwrap_or(now)))
+            && reached(rule.inactivity, passed(self.last.unwrap_or(now), now))
         {
             self.started = false;
             self.note(rule, Trigger::StopOfTraffic, true);
@@ -234,11 +239,12 @@ impl Meter {
 
     /// When it has to be looked at again, if no packet passes.
     pub fn next_look(&self, rule: &Urr, now: u64) -> Option<u64> {
+        let now = now.cast_signed();
         let left = |bound: Option<u32>, time: u64| {
             let bound = bound.filter(|_| self.running.is_some())?;
-            Some(now.saturating_add(seconds(bound).saturating_sub(time)))
+            Some(now.saturating_add_unsigned(length(bound).saturating_sub(time)))
         };
-        let behind = |since: u64, bound: Option<u32>| Some(since.saturating_add(seconds(bound?)));
+        let behind = |since: i64, bound: Option<u32>| Some(since.saturating_add(seconds(bound?)));
         let quota = has_quota(rule) && !self.exhausted;
         let idle_since = self.last.unwrap_or(self.granted_at).max(self.granted_at);
         let time_threshold =
@@ -256,7 +262,8 @@ impl Meter {
                 .and_then(|last| behind(last, rule.inactivity))
                 .filter(|_| self.started && rule.triggers.has(Trigger::StopOfTraffic)),
         ];
-        times.into_iter().flatten().min()
+        // What was due before the node started is due.
+        times.into_iter().flatten().min().map(|at| at.max(0).cast_unsigned())
     }
 
     /// Whether the first packet has passed, and with it something will be due at a time that
@@ -316,6 +323,7 @@ impl Meter {
 
     /// What has been measured until `now`; measurement begins anew.
     pub fn take(&mut self, rule: &Urr, now: u64) -> Usage {
+        let now = now.cast_signed();
         self.settle(rule, now);
         let method = rule.method;
         let usage = Usage {
@@ -337,44 +345,70 @@ impl Meter {
         usage
     }
 
-    /// Reports with numbers below `next` were given behind the time that this state is of: what
-    /// they said is not counted once more.
-    pub fn catch_up(&mut self, rule: &Urr, next: u32, now: u64) {
+    /// Reports with numbers below that of `next` were given behind the time that this state is
+    /// of, the last of them at the time of `next`: what they said is not counted once more, and
+    /// what had come by then does not come again.
+    pub fn catch_up(&mut self, rule: &Urr, next: NextReport, now: u64) {
         // Numbers begin anew behind 2^32 reports.
-        if next.wrapping_sub(self.sequence).cast_signed() > 0 {
-            self.take(rule, now);
-            (self.before, self.sequence) = (None, next);
+        if next.number.wrapping_sub(self.sequence).cast_signed() <= 0 {
+            return;
         }
+        self.take(rule, now);
+        (self.before, self.sequence) = (None, next.number);
+        let Some(since) = next.since else { return };
+        self.start = since.min(self.start);
+        if let (Some(at), Some(period)) = (self.period_at, rule.period) {
+            self.period_at = Some(next_end(at, period, since));
+        }
+        self.monitoring_at = self.monitoring_at.filter(|at| *at > since);
     }
 
-    /// The clock is another: it shows `now` in place of `then`.
-    pub fn rebase(&mut self, then: u64, now: u64) {
-        let moved = |time: &mut u64| *time = now.saturating_add(*time).saturating_sub(then);
-        for time in [&mut self.granted_at, &mut self.start] {
-            moved(time);
-        }
-        let times = [
-            &mut self.first,
-            &mut self.last,
-            &mut self.running,
-            &mut self.period_at,
-            &mut self.monitoring_at,
-        ];
+    /// The clock is another: it shows `now`, `away` nanoseconds behind the moment at which the one
+    /// before showed `then`. Time while it was away is no time of use.
+    pub fn rebase(&mut self, rule: &Urr, then: u64, now: u64, away: u64) {
+        let (then, now) = (then.cast_signed(), now.cast_signed());
+        self.settle(rule, then);
+        let began = now.saturating_sub_unsigned(away);
+        let moved = |time: &mut i64| *time = began.saturating_add(time.saturating_sub(then));
+        [&mut self.granted_at, &mut self.start].into_iter().for_each(moved);
+        let times =
+            [&mut self.first, &mut self.last, &mut self.period_at, &mut self.monitoring_at];
         times.into_iter().flatten().for_each(moved);
         if let Some(before) = self.before.as_deref_mut() {
-            for time in [&mut before.start, &mut before.end] {
-                moved(time);
-            }
-            [&mut before.first_packet, &mut before.last_packet]
-                .into_iter()
-                .flatten()
-                .for_each(moved);
+            [&mut before.start, &mut before.end].into_iter().for_each(moved);
+            let packets = [&mut before.first_packet, &mut before.last_packet];
+            packets.into_iter().flatten().for_each(moved);
+        }
+        if self.running.is_some() {
+            let idle = rule.inactivity.and_then(|idle| Some((self.last?, seconds(idle))));
+            let has_ended = idle.is_some_and(|(last, idle)| last.saturating_add(idle) < now);
+            self.running = (!has_ended).then_some(now);
         }
     }
 }
 
-fn seconds(seconds: u32) -> u64 {
-    u64::from(seconds) * SECOND
+/// Nanoseconds of that many seconds.
+fn seconds(seconds: u32) -> i64 {
+    i64::from(seconds) * SECOND
+}
+
+/// The same, as a length of time.
+fn length(seconds: u32) -> u64 {
+    u64::from(seconds) * SECOND.cast_unsigned()
+}
+
+/// The first end of a period behind `now`, where one of them is at `at`.
+fn next_end(at: i64, period: u32, now: i64) -> i64 {
+    if at > now {
+        return at;
+    }
+    let period = length(period.max(1));
+    now.saturating_add_unsigned(period - passed(at, now) % period)
+}
+
+/// Nanoseconds from one time to another; 0 if that is earlier.
+fn passed(since: i64, until: i64) -> u64 {
+    until.saturating_sub(since).max(0).cast_unsigned()
 }
 
 /// Whether something may be due at a time.

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use weft_function::{TagSlot, TagTable, TagValues};
 
@@ -11,6 +10,7 @@ use super::detector::{Addresses, Detector, Fate};
 use super::domains::{self, Domains};
 use super::meter::Meter;
 use super::shared::{self, SharedBuckets};
+use super::time_of_day::{self, TimeOfDay};
 use super::way::Way;
 use crate::common::prefix::Prefix;
 use crate::session::rules::{
@@ -159,6 +159,10 @@ pub struct Record {
     pub meters: Box<[Meter]>,
     /// Domains of filters, and what leads to them.
     pub domains: Option<Box<Domains>>,
+    /// When the rules came, in nanoseconds of the node's clock, below 0 before it started.
+    pub since: i64,
+    /// What the state that was read last says of the time of day at which it was written.
+    pub time_of_day: Option<TimeOfDay>,
     /// Packets that wait.
     pub waiting: u32,
     /// The agent has been told of the first of them.
@@ -168,7 +172,8 @@ pub struct Record {
 impl Record {
     /// Rules that are at work from now on, in place of those of `old`.
     pub fn new(rules: Arc<Session>, old: Option<Box<Record>>, now: u64) -> Box<Record> {
-        let unix = rules.urrs.iter().any(|rule| rule.monitoring_time.is_some()).then(unix_time);
+        let has_time = rules.urrs.iter().any(|rule| rule.monitoring_time.is_some());
+        let unix = has_time.then(time_of_day::unix);
         let mut old = old.unwrap_or_default();
         let domains = Domains::of(&rules, old.domains.take());
         let limiter = |rule: &Qer| {
@@ -196,7 +201,10 @@ impl Record {
         });
         let meters = meters.collect();
         // What waits is looked at again, and told again if it still waits.
-        Box::new(Record { limiters, meters, rules, domains, ..Record::default() })
+        // Rules that are given once more have come before.
+        let is_same = Arc::ptr_eq(&old.rules, &rules) || *old.rules == *rules;
+        let since = if is_same { old.since } else { now.cast_signed() };
+        Box::new(Record { limiters, meters, rules, domains, since, ..Record::default() })
     }
 
     /// The packet detection rules, in the order that they are looked at.
@@ -206,12 +214,6 @@ impl Record {
         let domains = domains::names(rules);
         order.into_iter().map(|rule| detector(rule, rules, (names, &domains))).collect()
     }
-}
-
-/// Nanoseconds since 1970.
-fn unix_time() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn detector(rule: &Pdr, rules: &Session, (names, domains): (&Names, &[Name])) -> Detector {

@@ -63,6 +63,7 @@ fn a_session_with_the_same_rules_takes_the_state_alone() {
         assert_eq!(target.export(0), before);
     }
     target.now = source.now;
+    let state = at_once(state);
     target.instance.import(0, target.now, &state).expect("it has the same rules");
     for second in 9..20 {
         assert_eq!(send_at(&mut source, second), send_at(&mut target, second));
@@ -195,7 +196,7 @@ fn the_first_packet_is_told_though_no_rule_was_looked_at_for_it() {
     let (mut source, mut target) = (rig(&measured(rule.clone())), rig(&measured(rule)));
     let times = |rig: &mut Rig, question: &Question| {
         let usage = ask(rig, question).usage.swap_remove(0);
-        let of = |time: Option<u64>| time.map(|time| time / SECOND);
+        let of = |time: Option<i64>| time.map(|time| time.cast_unsigned() / SECOND);
         (of(usage.first_packet), of(usage.last_packet), usage.duration / SECOND)
     };
     assert_eq!(times(&mut source, &Question::Show), (None, None, 0));
@@ -204,6 +205,7 @@ fn the_first_packet_is_told_though_no_rule_was_looked_at_for_it() {
     let mut state = Vec::new();
     source.instance.export_state(0, source.now, &mut state);
     target.now = source.now;
+    let state = at_once(state);
     target.instance.import(0, target.now, &state).expect("it has the same rules");
     for rig in [&mut source, &mut target] {
         send_at(rig, 8);
@@ -213,5 +215,186 @@ fn the_first_packet_is_told_though_no_rule_was_looked_at_for_it() {
         send_at(rig, 12);
         rig.now = 13 * SECOND;
         assert_eq!(times(rig, &Question::All), (Some(12), Some(12), 3));
+    }
+}
+
+/// The state of the session as it was written `away` seconds ago, by the time of day.
+fn written_before(rig: &mut Rig, away: u64) -> Vec<u8> {
+    let mut state = Vec::new();
+    rig.instance.export_state(0, rig.now, &mut state);
+    // The time of day stands in front of when the rules came.
+    let at = state.len() - 16;
+    let (day, _) = state[at..].split_first_chunk_mut().expect("two times");
+    *day = (i64::from_le_bytes(*day) - (away * SECOND).cast_signed()).to_le_bytes();
+    state
+}
+
+/// A node whose clock begins anew has the state of one that died `away` seconds ago.
+fn next_life(rules: &Value, before: &mut Rig, away: u64) -> Rig {
+    let state = written_before(before, away);
+    let mut next = rig(rules);
+    next.now = SECOND;
+    next.instance.import(0, next.now, &state).expect("it has the same rules");
+    next
+}
+
+/// Whether a time is after about so many seconds: the machine takes its time, too.
+fn is_about(time: Option<u64>, seconds: u64) -> bool {
+    time.is_some_and(|time| (seconds * SECOND).abs_diff(time) < 5 * SECOND)
+}
+
+#[test]
+fn periods_go_on_while_the_node_is_away() {
+    let rules = measured(json!({"method": {"volume": true}, "triggers": ["periodic"],
+                                "period": 100}));
+    let mut before = rig(&rules);
+    send_at(&mut before, 30);
+    // It comes back before the period ends,
+    let mut next = next_life(&rules, &mut before, 50);
+    let answer = ask(&mut next, &Question::Due);
+    assert!(answer.usage.is_empty());
+    assert!(is_about(answer.next, 21), "{answer:?}");
+    // or behind it, and behind the one after: once, and then as before.
+    let mut next = next_life(&rules, &mut before, 190);
+    let answer = ask(&mut next, &Question::Due);
+    assert_eq!((answer.usage.len(), answer.usage[0].volume.downlink_packets), (1, 1));
+    // The measurement began 220 s ago.
+    let length = answer.usage[0].end - answer.usage[0].start;
+    assert!(is_about(Some(length.cast_unsigned()), 220), "{answer:?}");
+    assert!(is_about(answer.next, 81), "{answer:?}");
+    assert!(ask(&mut next, &Question::Due).usage.is_empty());
+}
+
+#[test]
+fn quotas_are_granted_for_time_without_the_node_as_well() {
+    for (key, trigger, since) in [
+        ("quotaValidity", Trigger::QuotaValidityTime, 0),
+        ("quotaHolding", Trigger::QuotaHoldingTime, 30),
+    ] {
+        let mut rule = json!({"method": {"volume": true}, "volumeQuota": {"total": 10_000},
+                              "triggers": ["quotaHoldingTime", "quotaValidityTime"]});
+        rule[key] = json!(300);
+        let rules = measured(rule);
+        let mut before = rig(&rules);
+        send_at(&mut before, 30);
+        let mut next = next_life(&rules, &mut before, 70);
+        let answer = ask(&mut next, &Question::Due);
+        assert!(answer.usage.is_empty() && is_about(answer.next, 201 + since), "{key} {answer:?}");
+        let mut next = next_life(&rules, &mut before, 1_000);
+        let answer = ask(&mut next, &Question::Due);
+        assert!(answer.usage[0].triggers.has(trigger), "{key} {answer:?}");
+        assert_eq!(send_at(&mut next, 3).dropped, Some("quota_used"));
+    }
+}
+
+#[test]
+fn the_monitoring_time_comes_while_the_node_is_away() {
+    let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let later = unix.expect("a clock").as_secs() + 600;
+    let rules = measured(json!({"method": {"volume": true}, "triggers": ["volumeThreshold"],
+                                "volumeThreshold": {"total": 1_000_000},
+                                "monitoringTime": later,
+                                "subsequentVolumeThreshold": {"total": 1}}));
+    let mut before = rig(&rules);
+    send_at(&mut before, 30);
+    let mut next = next_life(&rules, &mut before, 900);
+    ask(&mut next, &Question::Due);
+    send_at(&mut next, 3);
+    let usage = ask(&mut next, &Question::Due).usage;
+    let told: Vec<_> = usage.iter().map(|one| one.before_monitoring_time).collect();
+    assert_eq!(told, [true, false]);
+    assert!(usage.iter().all(|one| one.volume.packets() == 1), "{usage:?}");
+}
+
+#[test]
+fn time_without_the_node_is_no_time_of_use() {
+    for (inactivity, away, then) in [(None, 500, 24), (Some(10), 500, 20), (Some(600), 500, 24)] {
+        let mut rule = json!({"method": {"duration": true}});
+        rule["inactivity"] = json!(inactivity);
+        let rules = measured(rule);
+        let mut before = rig(&rules);
+        send_at(&mut before, 10);
+        send_at(&mut before, 20);
+        before.now = 30 * SECOND;
+        let mut next = next_life(&rules, &mut before, away);
+        next.now += 4 * SECOND;
+        let usage = ask(&mut next, &Question::Show).usage.swap_remove(0);
+        assert_eq!(usage.duration / SECOND, then, "{inactivity:?}");
+        let last = usage.last_packet.expect("a packet");
+        assert!(is_about(Some((5 * SECOND.cast_signed() - last).cast_unsigned()), 514));
+    }
+}
+
+#[test]
+fn what_was_reported_behind_a_state_does_not_come_again() {
+    let rules = measured(json!({"method": {"volume": true}, "triggers": ["periodic"],
+                                "period": 100}));
+    let mut before = rig(&rules);
+    send_at(&mut before, 90);
+    let state = written_before(&mut before, 40);
+    // A report at 100 s is not in that state, and the node died at 130 s.
+    let since = Some(-29 * SECOND.cast_signed());
+    for (number, volume) in [(1, 0), (0, 1)] {
+        let mut next = rig(&rules);
+        next.now = SECOND;
+        next.instance.import(0, next.now, &state).expect("it has the same rules");
+        let told = Question::Reported(vec![(UrrId(1), NextReport { number, since })]);
+        ask(&mut next, &told);
+        let answer = ask(&mut next, &Question::Due);
+        assert_eq!(answer.usage.len() as u64, volume, "{answer:?}");
+        assert!(is_about(answer.next, 71), "{answer:?}");
+        let shown = ask(&mut next, &Question::Show).usage.swap_remove(0);
+        assert_eq!((shown.volume.packets(), shown.sequence), (0, 1));
+        assert!(number == 0 || Some(shown.start) == since);
+    }
+}
+
+#[test]
+fn a_state_of_the_release_before_is_read_and_written() {
+    let rules = measured(json!({"method": {"volume": true}, "triggers": ["periodic"],
+                                "period": 100}));
+    let mut before = rig(&rules);
+    send_at(&mut before, 30);
+    let mut old = Vec::new();
+    before.instance.export_as(1, 0, before.now, &mut old);
+    assert_eq!(old[..2], 1_u16.to_le_bytes());
+    assert_eq!(before.export(0).len(), old.len() + 16);
+    let mut next = rig(&rules);
+    next.now = SECOND;
+    next.instance.import(0, next.now, &old).expect("version 1");
+    // How long it was away is not known.
+    assert_eq!(ask(&mut next, &Question::Due).next, Some(71 * SECOND));
+}
+
+proptest! {
+    /// States that others have written: any times are taken or refused, and nothing panics.
+    #[test]
+    fn any_times_are_taken(words in prop::collection::vec(any::<u64>(), 4..40), then in any::<u64>()) {
+        let rules = measured(json!({"method": {"volume": true, "duration": true},
+            "triggers": ["periodic", "quotaHoldingTime", "timeThreshold", "stopOfTraffic"],
+            "period": 1, "quotaHolding": 1, "timeThreshold": 1, "inactivity": 1,
+            "volumeQuota": {"total": 5}}));
+        let mut before = rig(&rules);
+        send_at(&mut before, 30);
+        let state = before.export(0);
+        let mut hostile = state.clone();
+        hostile[2..10].copy_from_slice(&then.to_le_bytes());
+        // The numbers behind the rules' text.
+        let first = state.len() - 8 * words.len().min(30);
+        for (place, word) in hostile[first..].chunks_exact_mut(8).zip(&words) {
+            if word % 3 != 0 {
+                place.copy_from_slice(&word.to_le_bytes());
+            }
+        }
+        let mut next = rig(&rules);
+        for now in [0, SECOND] {
+            next.now = now;
+            if next.instance.import(0, now, &hostile).is_ok() {
+                ask(&mut next, &Question::Due);
+                send_at(&mut next, 3);
+                ask(&mut next, &Question::All);
+                next.export(0);
+            }
+        }
     }
 }

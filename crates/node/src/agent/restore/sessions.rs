@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use weft_dataplane::command::UserChange;
 use weft_functions::session::rules::{Session, UrrId};
-use weft_functions::session::usage::Question;
+use weft_functions::session::usage::{NextReport, Question};
 use weft_state::{Records, StateError, Store};
 
 use super::Restoration;
-use crate::agent::state::{NOTES, REPORTED, SESSIONS};
+use crate::agent::state::{NOTES, REPORTED, SESSIONS, started};
 use crate::bearer::session::{
-    Kept, KeptSession, SessionEntry, SessionError, SessionId, StagedSessions, VERSION, has_timers,
+    Kept, KeptSession, SessionEntry, SessionError, SessionId, StagedSessions, VERSION, may_be_due,
 };
 
 pub(super) const UNREAD: &str = "the record is damaged, or of a newer release";
@@ -73,7 +73,8 @@ impl Restoration<'_> {
     /// # Errors
     /// [`StateError`].
     pub(super) fn go_on_with_sessions(&mut self, store: &Store) -> Result<(), StateError> {
-        let mut of_session: (SessionId, Vec<(UrrId, u32)>) = (SessionId(0), Vec::new());
+        let mut of_session: (SessionId, Vec<(UrrId, NextReport)>) = (SessionId(0), Vec::new());
+        let started = started(self.node.clock);
         store.each(REPORTED, |key, version, octets| {
             let (session, urr) = key.split_first_chunk().ok_or("a report of no session")?;
             let session = SessionId(u64::from_be_bytes(*session));
@@ -84,7 +85,12 @@ impl Restoration<'_> {
             else {
                 return Err(format!("reports of session {session}: {UNREAD}"));
             };
-            let (created, next) = (u32::from_le_bytes(*created), u32::from_le_bytes(*next));
+            let (created, number) = (u32::from_le_bytes(*created), u32::from_le_bytes(*next));
+            // Earlier releases have not noted the time.
+            let end = octets.get(4..12).and_then(|time| time.try_into().ok());
+            let since = end.filter(|_| octets.len() == 16).map(i64::from_le_bytes);
+            let since = since.map(|since| since.saturating_sub(started));
+            let next = NextReport { number, since };
             if of_session.0 != session {
                 self.tell_reported(&of_session);
                 of_session = (session, Vec::new());
@@ -97,7 +103,7 @@ impl Restoration<'_> {
             Ok(())
         })?;
         self.tell_reported(&of_session);
-        self.ask_all_sessions(|entry| has_timers(&entry.rules));
+        self.ask_all_sessions(|entry| may_be_due(&entry.rules));
         Ok(())
     }
 
@@ -106,7 +112,8 @@ impl Restoration<'_> {
         let now = self.node.clock.now();
         let sessions = &mut self.node.subscribers.sessions;
         for (id, entry) in sessions.entries.iter_mut().filter(|(_, entry)| wanted(entry)) {
-            entry.next = now;
+            // Its context says when its last packet passed, or its rules came.
+            (entry.since, entry.next) = (i64::MIN, now);
             sessions.timers.ask_at(now, *id);
         }
     }
@@ -114,10 +121,10 @@ impl Restoration<'_> {
     /// Contexts of sessions are there as another process had them: what was due there, and not
     /// asked for any more, is asked for here.
     pub fn take_on_sessions(&mut self) {
-        self.ask_all_sessions(|entry| !entry.rules.urrs.is_empty() || has_timers(&entry.rules));
+        self.ask_all_sessions(|entry| !entry.rules.urrs.is_empty() || may_be_due(&entry.rules));
     }
 
-    fn tell_reported(&mut self, (session, reported): &(SessionId, Vec<(UrrId, u32)>)) {
+    fn tell_reported(&mut self, (session, reported): &(SessionId, Vec<(UrrId, NextReport)>)) {
         let sessions = &self.node.subscribers.sessions;
         let Some(entry) = sessions.entries.get(session).filter(|_| !reported.is_empty()) else {
             return;

@@ -84,9 +84,9 @@ impl Sessions {
 
     /// The time of inactivity begins.
     pub fn start_inactivity(&mut self, id: SessionId, entry: &mut SessionEntry, now: u64) {
-        entry.since = now;
+        entry.since = now.cast_signed();
         if let Some(seconds) = entry.rules.inactivity {
-            let time = entry.since.saturating_add(u64::from(seconds) * SECOND);
+            let time = now.saturating_add(u64::from(seconds) * SECOND);
             self.schedule(id, entry, time);
         }
     }
@@ -145,8 +145,9 @@ impl Sessions {
                 entry.usage = if batch.is_command { UNTOLD } else { self.told };
             }
             if let Some(seconds) = entry.rules.inactivity {
-                let idle_at = last_packet.unwrap_or(entry.since).max(entry.since);
-                let idle_at = idle_at.saturating_add(u64::from(seconds) * SECOND);
+                let idle_at = last_packet.unwrap_or(now.cast_signed()).max(entry.since);
+                let idle_at = idle_at.saturating_add_unsigned(u64::from(seconds) * SECOND);
+                let idle_at = idle_at.max(0).cast_unsigned();
                 is_idle = idle_at <= now && !entry.idle;
                 entry.idle = idle_at <= now;
                 // Inactive ones are looked at again as seldom.

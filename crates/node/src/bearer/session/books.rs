@@ -39,8 +39,8 @@ pub(crate) struct SessionEntry {
     pub idle: bool,
     /// When it is asked next; `u64::MAX` for never.
     pub next: u64,
-    /// When it came, or changed.
-    pub since: u64,
+    /// When it came, or changed; `i64::MIN` where its context says that.
+    pub since: i64,
     /// Questions about it that its worker has not answered.
     pub questions: u32,
     /// Number of the newest usage that it told; [`UNTOLD`] while that waits for others.

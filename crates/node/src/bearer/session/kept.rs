@@ -29,6 +29,8 @@ pub enum Keep {
         ///
         /// [`Urr::created`]: weft_functions::session::rules::Urr::created
         next: Option<(u32, u32)>,
+        /// When the report before that ended, in nanoseconds since the node started.
+        end: i64,
     },
     /// A note of the control protocol under a key of its own; none if it is removed.
     Note(Vec<u8>, Option<Vec<u8>>),

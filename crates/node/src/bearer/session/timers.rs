@@ -64,3 +64,13 @@ pub(crate) fn has_timers(rules: &Session) -> bool {
     });
     of_rule || rules.inactivity.is_some()
 }
+
+/// The same of a session that has been used before: its use may go on.
+pub(crate) fn may_be_due(rules: &Session) -> bool {
+    let is_timed = rules.urrs.iter().any(|rule| {
+        let threshold = rule.time_threshold.or(rule.subsequent_time_threshold);
+        let quota = rule.time_quota.or(rule.subsequent_time_quota);
+        threshold.or(quota).or(rule.inactivity).is_some()
+    });
+    is_timed || has_timers(rules)
+}
