@@ -1,6 +1,7 @@
 //! What a usage reporting rule has measured, and when it has to report (3GPP TS 29.244
 //! §5.2.2).
 
+use super::time_of_day;
 use crate::session::rules::urr::Volumes;
 use crate::session::rules::{Trigger, Triggers, Urr};
 use crate::session::usage::{NextReport, Usage, Volume};
@@ -358,7 +359,9 @@ impl Meter {
         let Some(since) = next.since else { return };
         self.start = since.min(self.start);
         if let (Some(at), Some(period)) = (self.period_at, rule.period) {
-            self.period_at = Some(next_end(at, period, since));
+            // A period that seems to end right behind the report is the one that it told of.
+            let unsure = time_of_day::UNSURE.min(seconds(period) / 2);
+            self.period_at = Some(next_end(at, period, since.saturating_add(unsure)));
         }
         self.monitoring_at = self.monitoring_at.filter(|at| *at > since);
     }

@@ -8,6 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const APART: i64 = 50_000_000;
 /// A shorter time away is none: the clocks are not apart by a fixed time.
 const SHORTEST: i64 = 500_000_000;
+/// By how much a time of a state and a time of day may be apart that were one.
+pub const UNSURE: i64 = SHORTEST + APART;
 /// A state that was away for longer is one that a clock which was not set has written.
 const LONGEST: i64 = 366 * 86_400 * 1_000_000_000;
 
