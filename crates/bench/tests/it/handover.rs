@@ -39,7 +39,7 @@ fn nothing_is_lost_of_users_that_move() {
     let one =
         Scene { users: 1, chain: Chain::Metered, frame_bytes: 124, buffers: 8191, is_kept: false };
     let pause = Duration::from_millis(20);
-    let course = Course { rate: 4000.0, moves: 6, pause };
+    let course = Course { rate: 1000.0, moves: 6, pause };
     for (name, two) in [("test-two", true), ("test-one", false)] {
         move_to_and_fro(name, two, one, course);
     }
@@ -50,6 +50,6 @@ fn nothing_is_lost_of_users_that_move() {
         buffers: 8191,
         is_kept: false,
     };
-    let course = Course { rate: 6000.0, moves: 2, pause };
+    let course = Course { rate: 1500.0, moves: 2, pause };
     move_to_and_fro("test-many", true, many, course);
 }
