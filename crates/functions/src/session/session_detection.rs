@@ -127,7 +127,13 @@ impl UserPlaneFunction for SessionDetection {
         }
         let slots = Slots { pdr: setup.tag(&PDR)?, destination: setup.tag(&DESTINATION)? };
         let burst = u64::from(milliseconds) * 1_000_000;
-        Ok(SessionDetection { names: Names::of(setup.tags), slots, burst, now: 0, noted: Noted::default() })
+        Ok(SessionDetection {
+            names: Names::of(setup.tags),
+            slots,
+            burst,
+            now: 0,
+            noted: Noted::default(),
+        })
     }
 
     fn scope(&self) -> Scope {

@@ -204,7 +204,8 @@ fn write_meter(meter: &Meter, out: &mut Vec<u8>) {
 }
 
 fn read_meter(fields: &mut Fields<'_>) -> Result<Meter, ContextError> {
-    let time = |fields: &mut Fields<'_>| read_option(fields, |fields| Ok(fields.u64()?.cast_signed()));
+    let time =
+        |fields: &mut Fields<'_>| read_option(fields, |fields| Ok(fields.u64()?.cast_signed()));
     Ok(Meter {
         sequence: fields.u32()?,
         due: Triggers::from_bits(fields.u32()?),
@@ -237,11 +238,7 @@ fn flag(fields: &mut Fields<'_>) -> Result<bool, ContextError> {
 }
 
 /// Reads what [`export`] wrote, with the time of day of that or without.
-pub(super) fn import(
-    bytes: &[u8],
-    has_day: bool,
-    names: &Names,
-) -> Result<Context, ContextError> {
+pub(super) fn import(bytes: &[u8], has_day: bool, names: &Names) -> Result<Context, ContextError> {
     if bytes.is_empty() {
         return Ok(Context::default());
     }

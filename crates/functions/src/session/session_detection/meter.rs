@@ -374,8 +374,7 @@ impl Meter {
         let began = now.saturating_sub_unsigned(away);
         let moved = |time: &mut i64| *time = began.saturating_add(time.saturating_sub(then));
         [&mut self.granted_at, &mut self.start].into_iter().for_each(moved);
-        let times =
-            [&mut self.first, &mut self.last, &mut self.period_at, &mut self.monitoring_at];
+        let times = [&mut self.first, &mut self.last, &mut self.period_at, &mut self.monitoring_at];
         times.into_iter().flatten().for_each(moved);
         if let Some(before) = self.before.as_deref_mut() {
             [&mut before.start, &mut before.end].into_iter().for_each(moved);
