@@ -366,6 +366,7 @@ impl Running {
         pieces: &mut Pieces<'_>,
     ) -> Result<(), UpgradeError> {
         let (to, from) = sync_channel::<Piece>(AHEAD);
+        let count = slots.len();
         let slots = slots.to_vec();
         let read = move |agent: &mut Agent| {
             agent.process_contexts().read((function, version), &slots, &to);
@@ -378,6 +379,10 @@ impl Running {
                 pieces.add(at, |piece| piece.extend(context))?;
                 at += 1;
             }
+        }
+        if at < count {
+            // Its agent has ended meanwhile.
+            return Err(stopped(Stopped));
         }
         Ok(pieces.end()?)
     }
