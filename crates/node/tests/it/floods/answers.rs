@@ -1,7 +1,10 @@
 //! What the node answers, or owes an answer to.
 
-use super::*;
+use std::time::{Duration, Instant};
+
 use weft_wire::gtpu::Signal;
+
+use super::*;
 
 /// Rounds of a flood of 31 frames each.
 const ROUNDS: u16 = 200;
@@ -149,9 +152,14 @@ fn one_kind_of_error_does_not_use_up_another() {
         rig.receive(0);
         let long = frames::udp(user(is_v6, 9), host(is_v6), 64, &[0; 1420]);
         rig.send(0, &[long]);
-        let told = answer_questions(&mut rig, 0);
-        rig.settle();
-        let told = told.into_iter().chain(rig.receive(0)).count();
+        // The node may ask for the user's station once more before it tells it.
+        let until = Instant::now() + Duration::from_secs(10);
+        let mut told = 0;
+        while told == 0 && Instant::now() < until {
+            told += answer_questions(&mut rig, 0).len();
+            rig.settle();
+        }
+        told += rig.receive(0).len();
         assert_eq!((rig.drops("packet_too_big"), told), (1, 1), "IPv6 {is_v6}");
     }
 }
