@@ -30,7 +30,8 @@ impl TimeOfDay {
     }
 
     /// Nanoseconds from the moment when that node's clock showed `then` to the time of day `unix`;
-    /// 0 where that lies behind it or hardly before it, or so far before it that one of the clocks was not set.
+    /// 0 where that lies behind it or hardly before it, or so far before it that one of the clocks
+    /// was not set.
     pub fn away(self, then: u64, unix: u64) -> u64 {
         let at = self.0.saturating_add(then.cast_signed());
         let away = unix.cast_signed().saturating_sub(at);

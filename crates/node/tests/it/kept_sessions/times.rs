@@ -20,9 +20,9 @@ fn rules(urr: &Value, inactivity: Option<u32>) -> Value {
     rules
 }
 
-/// A node with the session, in which a packet has passed, dies after so many seconds, and is there
-/// again.
-fn next_life(rules: &Value, seconds: u64) -> (Rig, tempfile::TempDir) {
+/// A node with the session, in which a packet has passed, writes contexts down after so many
+/// seconds.
+fn first_life(rules: &Value, seconds: u64) -> (Rig, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let mut rig = restored(folder.path());
     command(&mut rig, establish(1, rules.clone())).unwrap();
@@ -30,6 +30,12 @@ fn next_life(rules: &Value, seconds: u64) -> (Rig, tempfile::TempDir) {
     assert!(carries(&mut rig, 1));
     wait(&mut rig, seconds);
     checkpoint(&mut rig);
+    (rig, folder)
+}
+
+/// The same node dies then, and is there again.
+fn next_life(rules: &Value, seconds: u64) -> (Rig, tempfile::TempDir) {
+    let (rig, folder) = first_life(rules, seconds);
     let left = killed(folder.path());
     drop(rig);
     let rig = restored(left.path());
@@ -127,14 +133,7 @@ fn a_user_is_inactive_when_it_would_have_been() {
 fn a_report_that_was_kept_is_the_beginning_of_the_next() {
     let urr = json!({"id": 1, "method": {"volume": true}, "triggers": ["periodic"],
                      "period": 300});
-    let rules = rules(&urr, None);
-    let folder = tempfile::tempdir().unwrap();
-    let mut rig = restored(folder.path());
-    command(&mut rig, establish(1, rules.clone())).unwrap();
-    keep(&mut rig, vec![Keep::session(SessionId(1), "session", &read(rules), &[1])]);
-    assert!(carries(&mut rig, 1));
-    wait(&mut rig, 299);
-    checkpoint(&mut rig);
+    let (mut rig, folder) = first_life(&rules(&urr, None), 299);
     // The report comes behind the last checkpoint, and the node dies.
     let events = rig.node.agent().listen_to_sessions();
     wait(&mut rig, 1);
@@ -164,14 +163,7 @@ fn a_report_that_was_kept_is_the_beginning_of_the_next() {
 fn a_node_that_has_stood_by_tells_on_time() {
     let urr = json!({"id": 1, "method": {"volume": true}, "triggers": ["periodic"],
                      "period": 100});
-    let rules = rules(&urr, None);
-    let folder = tempfile::tempdir().unwrap();
-    let mut rig = restored(folder.path());
-    command(&mut rig, establish(1, rules.clone())).unwrap();
-    keep(&mut rig, vec![Keep::session(SessionId(1), "session", &read(rules), &[1])]);
-    assert!(carries(&mut rig, 1));
-    wait(&mut rig, 97);
-    checkpoint(&mut rig);
+    let (rig, folder) = first_life(&rules(&urr, None), 97);
     let left = [killed(folder.path()), killed(folder.path())];
     drop(rig);
     let owner = Owner { role: Role::Node, name: "upf".to_owned() };
