@@ -12,8 +12,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::Builder;
 use weft_http::connection::{Persistence, serve_local, serve_remote};
 
-/// A good request is answered within this time.
-const SOON: Duration = Duration::from_secs(1);
+/// A good request is answered within this time, before the server gives silent ones up.
+const SOON: Duration = Duration::from_secs(4);
 const SILENT: usize = 1000;
 /// How long a connection over TCP may last.
 const LONGEST: Duration = Duration::from_secs(60);

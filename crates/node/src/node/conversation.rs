@@ -73,6 +73,9 @@ pub(super) const OF_NEW: usize = 4 << 10;
 /// How long a message may take, where nothing else is said.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long what an end said before it went away is looked for.
+const LEFT_BEHIND: Duration = Duration::from_millis(100);
+
 /// What the ports of the old process have taken in from the moment on in which those of the new
 /// process did, too.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -185,6 +188,22 @@ impl Conversation {
         }
     }
 
+    /// Why the conversation came to nothing, if `error` is what was noticed of it. A message to
+    /// an end that has refused and gone fails before its refusal is heard.
+    pub fn why(&mut self, error: UpgradeError) -> UpgradeError {
+        if let UpgradeError::Gone(_) = error {
+            self.patience = LEFT_BEHIND;
+            for _ in KINDS {
+                match self.hear() {
+                    Ok(_) => {}
+                    Err(refused @ UpgradeError::Refused(_)) => return refused,
+                    Err(_) => break,
+                }
+            }
+        }
+        error
+    }
+
     /// Says why not; the other end may be gone.
     pub fn refuse(&mut self, why: &str) {
         let end = why.len().min(OF_NEW - 1);
@@ -233,6 +252,22 @@ mod tests {
         assert!(matches!(heard(b"GET / HTTP/1.1"), Err(UpgradeError::Foreign(_))));
         let long = [&[1][..], &(OF_NEW as u32 + 1).to_le_bytes()].concat();
         assert!(matches!(heard(&long), Err(UpgradeError::Foreign(_))));
+    }
+
+    #[test]
+    fn a_refusal_is_heard_of_an_end_that_is_gone() {
+        let (one, other) = UnixStream::pair().unwrap();
+        let mut one = Conversation::new(one, OF_NEW).unwrap();
+        let mut other = Conversation::new(other, OF_NEW).unwrap();
+        one.say(Kind::Accept, b"octets").unwrap();
+        one.refuse("not now");
+        drop(one);
+        let gone = other.say(Kind::Records, b"octets").unwrap_err();
+        assert_eq!(other.why(gone.into()).to_string(), "not now");
+        let foreign = UpgradeError::Foreign("unknown message");
+        assert!(matches!(other.why(foreign), UpgradeError::Foreign(_)));
+        let ended = other.say(Kind::Records, b"octets").unwrap_err();
+        assert!(matches!(other.why(ended.into()), UpgradeError::Gone(_)));
     }
 
     #[test]

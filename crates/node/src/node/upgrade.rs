@@ -112,6 +112,7 @@ impl Running {
                 Ok(HandedOver { waited, process, is_beside, conversation })
             }
             Err(error) => {
+                let error = conversation.why(error);
                 conversation.refuse(&error.to_string());
                 self.resume(eal, received);
                 // The node has stopped where the agent does not answer.

@@ -151,16 +151,22 @@ fn one_kind_of_error_does_not_use_up_another() {
         rig.send(0, &last);
         rig.receive(0);
         let long = frames::udp(user(is_v6, 9), host(is_v6), 64, &[0; 1420]);
-        rig.send(0, &[long]);
-        // The node may ask for the user's station once more before it tells it.
-        let until = Instant::now() + Duration::from_secs(10);
+        // The node may ask for the user's station once more before it tells it. Where this test
+        // is put aside meanwhile, the answer comes too late, and the user sends once more.
+        let mut sent = 0;
         let mut told = 0;
-        while told == 0 && Instant::now() < until {
-            told += answer_questions(&mut rig, 0).len();
-            rig.settle();
+        while told == 0 && sent < 10 {
+            rig.send(0, std::slice::from_ref(&long));
+            sent += 1;
+            let until = Instant::now() + Duration::from_secs(1);
+            while told == 0 && Instant::now() < until {
+                told += answer_questions(&mut rig, 0).len();
+                rig.settle();
+            }
         }
         told += rig.receive(0).len();
-        assert_eq!((rig.drops("packet_too_big"), told), (1, 1), "IPv6 {is_v6}");
+        assert_eq!(rig.drops("packet_too_big"), sent, "IPv6 {is_v6}");
+        assert!((1..=sent).contains(&(told as u64)), "IPv6 {is_v6}: {told} of {sent}");
     }
 }
 

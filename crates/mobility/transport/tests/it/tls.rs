@@ -19,6 +19,8 @@ use weft_mobility_protocol::{Envelope, Epoch, Incarnation, Message, NodeId, Step
 use weft_mobility_transport::hello::Hello;
 use weft_mobility_transport::{Event, Options, PeerAddress, Security, Timing, Token, Transport};
 
+use crate::ports::free;
+
 const TOKEN: &str = "a-token-that-everyone-knows";
 const CONTROLLER: NodeId = NodeId::CONTROLLER;
 /// Longest wait for anything; what is waited for comes in milliseconds.
@@ -126,10 +128,6 @@ fn options(node: u32, name: &str, listen: SocketAddr, security: Security) -> Opt
         },
         security: Some(security),
     }
-}
-
-fn free(address: IpAddr) -> SocketAddr {
-    TcpListener::bind((address, 0)).unwrap().local_addr().unwrap()
 }
 
 /// A controller named site, of the nodes a (1) and b (2).

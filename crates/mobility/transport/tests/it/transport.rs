@@ -1,7 +1,7 @@
 //! Transports among themselves, and among those who mean no good.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
@@ -93,7 +93,7 @@ fn node(number: u32, name: &str, listen: SocketAddr, controller: SocketAddr) -> 
 
 /// A free port, for nodes that have to be told of it beforehand.
 fn free() -> SocketAddr {
-    TcpListener::bind(local(0)).unwrap().local_addr().unwrap()
+    crate::ports::free(Ipv4Addr::LOCALHOST.into())
 }
 
 fn place(number: u32, name: &str, address: SocketAddr) -> PeerAddress {
@@ -286,7 +286,7 @@ fn hostile_octets_end_their_connection_and_no_other() {
 }
 
 #[test]
-fn whoever_falls_silent_is_given_up() {
+fn a_peer_that_falls_silent_is_given_up() {
     let controller = start(Options {
         places: vec![place(1, "a", free())],
         timing: Timing { silence: Duration::from_secs(1), ..timing() },
@@ -299,7 +299,7 @@ fn whoever_falls_silent_is_given_up() {
 }
 
 #[test]
-fn whoever_does_not_read_costs_its_own_messages_only() {
+fn a_peer_that_does_not_read_costs_its_own_messages_only() {
     let at_a = free();
     let short = Timing { queue: 100, queue_octets: 1 << 20, ..timing() };
     let controller = start(Options {

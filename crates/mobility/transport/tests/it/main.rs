@@ -1,0 +1,5 @@
+//! The integration tests of this crate, as one program: one to link, not one for each file.
+
+mod ports;
+mod tls;
+mod transport;
