@@ -38,7 +38,7 @@ depends_on_dpdk() {
     done
 }
 
-# Files that no other package has, of nobody's but root's, and none that all may write.
+# Files that no other package has, owned by root, and none that all may write.
 files_are_well() {
     local wrong
     wrong=$(dpkg-deb -c "$weft" | awk '$2 != "root/root" || $1 ~ /^-.......w/ || $1 ~ /s/')

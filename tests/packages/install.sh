@@ -60,7 +60,7 @@ installed() {
     there apt-get install -y -qq --no-install-recommends "/tmp/$(basename "$deb")" </dev/null
 }
 
-# As nobody: no root, no huge pages, no NIC.
+# Unprivileged: no root, no huge pages, no NIC.
 demo() {
     there setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs \
         sh -c 'cd /tmp && mkdir -p demo && cd demo && XDG_RUNTIME_DIR=/tmp/demo weft demo --seconds 2' >"$work/demo"

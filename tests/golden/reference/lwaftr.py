@@ -267,25 +267,25 @@ class Border:
         kind, about = message[0], message[8:]
         if kind >= 128:
             raise Refused("lwaftr_not_softwire")
-        nobody = Refused("lwaftr_tunnel_error")
+        dropped = Refused("lwaftr_tunnel_error")
         covered = pseudo_header(frame.ip[:40], len(message)) + message
         if ones_sum(covered) != 0xFFFF or about[8:24] != packed(self.address):
-            raise nobody
+            raise dropped
         inner = about[48:] if about[6] == FRAGMENT else about[40:]
         if len(inner) < 20 or inner[9] == ICMP and inner[20] in ERRORS_V4:
-            raise nobody
+            raise dropped
         try:
             segment = inner[header_length(inner) :]
             port = word(segment, 4 if inner[9] == ICMP else 2)
             if len(segment) < 4 or self.b4(inner[16:20], port) != about[24:40]:
-                raise nobody
+                raise dropped
         except Refused:
-            raise nobody from None
+            raise dropped from None
         inner = inner[: word(inner, 2)]
         problem, mtu = HOST_UNREACHABLE, 0
         if kind == 2:
             if not word(inner, 6) & 0x4000:
-                raise nobody
+                raise dropped
             problem, mtu = TOO_BIG, max(int.from_bytes(message[4:8], "big"), 1280) - 40
         return error(inner, problem, packed(self.own4), mtu, longest=576)
 

@@ -76,7 +76,7 @@ Forward = Callable[[Arrival], tuple[str, bytes | None]]
 
 @dataclass
 class Node:
-    """Ports, a way to find the user of a frame (None: nobody's), and the rules."""
+    """Ports, a way to find the user of a frame (None: of no user), and the rules."""
 
     ports: list[Port]
     user_of: Callable[[str, Frame], object]

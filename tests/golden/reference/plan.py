@@ -18,7 +18,7 @@ def core(**other) -> Port:
 
 
 def user(address: bytes) -> int | None:
-    """The number of the user with the address; None for anybody else's."""
+    """The number of the user with the address; None where it is no user's."""
     if address[:3] == bytes((10, 0, 0)) and len(address) == 4:
         number = address[3]
     elif address[:6] == bytes.fromhex("20010db80000"):

@@ -1,7 +1,7 @@
 //! What cannot be opened is said in one clear line.
 
 use crate::common::network::{ip, veth, with_af_xdp};
-use crate::common::process::{alone, as_nobody, is_root};
+use crate::common::process::{alone, as_unprivileged, is_root};
 use crate::common::{eal, open, pool, skipped};
 use weft_dpdk::{Eal, EalOptions, Pool, Port, PortOptions};
 
@@ -121,7 +121,7 @@ fn a_device_that_fails_halfway_can_be_opened_later() {
 
 #[test]
 fn no_permission() {
-    as_nobody("refusals::no_permission", || {
+    as_unprivileged("refusals::no_permission", || {
         for device in ["net_af_packet0,iface=lo", "net_tap0,iface=weft0", "net_af_xdp0,iface=lo"] {
             let why = "no permission; run as root or with CAP_NET_ADMIN and CAP_NET_RAW";
             let line = refusal(device, &pool(4095));

@@ -1,12 +1,12 @@
 //! A node starts and forwards without any privilege and without huge pages.
 
-use crate::common::process::{as_nobody, is_root};
+use crate::common::process::{as_unprivileged, is_root};
 use crate::common::{Scratch, capture, eal, open, pool, queues, send, waiting};
 use weft_dpdk::Batch;
 
 #[test]
 fn packets_pass_without_privileges() {
-    as_nobody("unprivileged::packets_pass_without_privileges", || {
+    as_unprivileged("unprivileged::packets_pass_without_privileges", || {
         assert!(!is_root());
         assert!(!eal().has_huge_pages());
         let pool = pool(1023);

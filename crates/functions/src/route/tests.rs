@@ -158,13 +158,13 @@ fn senders_are_told_why() {
 }
 
 #[test]
-fn nobody_is_told_of_what_nobody_may_be_told_of() {
+fn no_error_is_sent_about_what_must_not_have_one() {
     let mut rig = rig();
     assert!(rig.send(&to("10.3.0.1")).sent.is_empty());
     let later = Spec { fragment: Some((16..72, false)), payload: vec![0; 64], ..to("11.0.0.1") };
     assert!(rig.send(&later).sent.is_empty());
-    let from_nobody = Spec::udp(b"").between("0.0.0.0", "11.0.0.1");
-    assert!(rig.send(&from_nobody).sent.is_empty());
+    let from_unspecified = Spec::udp(b"").between("0.0.0.0", "11.0.0.1");
+    assert!(rig.send(&from_unspecified).sent.is_empty());
     assert!(rig.send(&to("224.0.0.9")).sent.is_empty());
     // An error without its header reads as type 0, an echo reply; type 3 is an error.
     let mut frame = Spec { protocol: Protocol::ICMP, ..to("11.0.0.1") }.frame();

@@ -123,7 +123,7 @@ fn a_client_without_tls_is_told_so_and_one_with_it_too() {
 
 /// FAULTS 61: greetings that never end, or are none.
 #[test]
-fn fault_61_hostile_greetings_cost_nobody_else_anything() {
+fn fault_61_hostile_greetings_cost_no_other_client_anything() {
     let files = Files::new(&["127.0.0.1"]);
     let address = server(Some(files.identity()));
     // As many as there are places.

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_of_0_asks_nobody() {
+    fn an_interval_of_0_asks_no_peer() {
         let mut paths = Paths::new(Echo { interval: 0, t3_response: 3, n3_requests: 3 });
         paths.enter(ENDS, 0);
         assert!(due(&mut paths, 1 << 20).is_empty());

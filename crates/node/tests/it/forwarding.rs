@@ -77,7 +77,7 @@ fn downlink_packets_find_their_user_by_destination() {
 }
 
 #[test]
-fn what_nobody_owns_is_dropped_with_a_name() {
+fn a_packet_of_no_user_is_dropped_with_a_name() {
     let mut rig = Rig::new(TWO_CHAINS);
     rig.send(0, &[udp([10, 9, 9, 9], [198, 51, 100, 1], b"stranger"), vec![0; 10], vec![0; 60]]);
     assert!(rig.receive(1).is_empty());

@@ -229,7 +229,7 @@ fn sessions_cannot_be_guessed() {
 }
 
 #[test]
-fn frames_that_nobody_asked_for_are_strays() {
+fn frames_that_were_not_asked_for_are_strays() {
     let mut asks = Rig::new(&asks(&format!("{REMOTE}}}"), ""));
     let mut second = Rig::new(&serves(2, 255, "02:00:00:00:00:01", MISCHIEF));
     let mut link = Link::new(&[(station(1), (0, 2)), (station(2), (1, 0))]);

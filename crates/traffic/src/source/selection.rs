@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_may_be_left() {
+    fn no_user_may_be_left() {
         let none = |selection, count| Choice::new(&selection, count, &mut Random::new(1)).is_none();
         assert!(none(Selection::RoundRobin, 0));
         assert!(none(Selection::Weighted(vec![0, 0]), 2));

@@ -121,7 +121,7 @@ def icmp_errors(capture: Capture) -> None:
 
 
 def unknown_users(capture: Capture) -> None:
-    """Addresses of nobody: beside the users' range, far from it, another prefix."""
+    """Addresses of no user: beside the users' range, far from it, another prefix."""
     udp = UDP(sport=5001, dport=40000)
     for address in ("10.0.0.0", user4(USERS + 1), "10.0.0.253", "10.9.9.9", "203.0.113.1"):
         capture.add(downlink4(1, dst=address) / udp / payload(32))

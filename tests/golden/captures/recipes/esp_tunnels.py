@@ -47,7 +47,7 @@ class Numbers:
 
 
 def seal(tunnels, spi: int, packet: Packet, number: int | None = None) -> Packet:
-    """The packet in its tunnel; the vector is not the number, so that nobody takes it for that."""
+    """The packet in its tunnel; the vector is not the number, so that it is not taken for that."""
     number = number or Numbers.take(spi)
     vector = (number ^ 0x5A5A_0000_0000_0000).to_bytes(8, "big")
     return tunnels[spi].encrypt(packet, seq_num=number, iv=vector)

@@ -78,7 +78,7 @@ COMBINATIONS = (
     (0x06, "0102 00 c0 01 beef 00"),  # PDCP number
     (0x07, "0102 07 20 01 0700 85 01 1009 00"),  # service class, container
     (0x04, "0000 00 84 02 000000000100 82 02 030201000000 00"),  # RAN container, long PDCP number
-    (0x04, "0000 00 3f 01 aabb 7f 01 ccdd 00"),  # unknown, but nobody must know them
+    (0x04, "0000 00 3f 01 aabb 7f 01 ccdd 00"),  # unknown, and no receiver must know them
     (0x08, ""),  # the spare bit
 )
 
@@ -124,7 +124,7 @@ def paths(capture: Capture) -> None:
 
 
 def unknown(capture: Capture) -> None:
-    """TEIDs of nobody, and an extension header that all must know."""
+    """TEIDs of no tunnel, and an extension header that all must know."""
     for version in (4, 6):
         message = g_pdu(0xDEAD0000 + version, b"", 0, inner(4, 1))
         capture.add(outer(version, 50001) / message, "drop unknown_teid")

@@ -15,7 +15,7 @@ def build() -> Capture:
     """All parts, one after another, behind what the softwires send."""
     capture = Capture()
     at(capture, 1)
-    for part in (softwires, nobody, sizes, hops, queries, errors, others, fragments):
+    for part in (softwires, absent, sizes, hops, queries, errors, others, fragments):
         part(capture)
     return capture
 
@@ -36,7 +36,7 @@ def softwires(capture: Capture) -> None:
     capture.add_padded(to(3) / UDP(sport=53, dport=port(3)))
 
 
-def nobody(capture: Capture) -> None:
+def absent(capture: Capture) -> None:
     """Addresses and ports that no softwire has."""
     for destination, number in (
         (GROUPED, 64),  # in front of all groups

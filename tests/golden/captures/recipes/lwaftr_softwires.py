@@ -195,7 +195,7 @@ def spoilt_fragments(capture: Capture) -> None:
 
 
 def hairpins(capture: Capture) -> None:
-    """From one softwire to another: short, long, not to be fragmented, to nobody."""
+    """From one softwire to another: short, long, not to be fragmented, to no host."""
     for n, other in ((1, 2), (1, 7), (7, 5), (3, 3)):
         packet = up4(n, address(other)) / UDP(sport=port(n), dport=port(other)) / payload(20)
         capture.add(tunnel(n, packet))

@@ -74,7 +74,7 @@ def others(capture: Capture) -> None:
 
 
 def hairpins(capture: Capture) -> None:
-    """User 3 to each public port of user 1, one that nobody has, and an echo."""
+    """User 3 to each public port of user 1, one that no user has, and an echo."""
     for port in block(1):
         capture.add(uplink4(3, dst=PUBLIC4) / UDP(sport=40009, dport=port) / payload(24))
     capture.add(uplink4(3, dst="192.0.2.1") / UDP(sport=40009, dport=1024) / payload(24))
@@ -92,10 +92,10 @@ def errors(capture: Capture) -> None:
     error = uplink4(1, dst=outside4(9)) / ICMP(type=3, code=3)
     capture.add(damaged(error / whole, 14 + 20 + 4))
     capture.add(error / damaged(came, 8))
-    # Of another user, of nobody, and without ports.
+    # Of another user, of no user, and without ports.
     capture.add(uplink4(2, dst=outside4(9)) / ICMP(type=3, code=3) / whole)
-    nobody = IP(src=outside4(9), dst=user4(1)) / UDP(sport=5001, dport=9) / payload(24)
-    capture.add(error / nobody)
+    stranger = IP(src=outside4(9), dst=user4(1)) / UDP(sport=5001, dport=9) / payload(24)
+    capture.add(error / stranger)
     capture.add(error / bytes(IP(src=outside4(9), dst=user4(1), frag=20, proto=17) / whole))
     capture.add(error / (IP(src=outside4(9), dst=user4(1)) / GRE()))
 

@@ -31,7 +31,7 @@ def to_public(host: int, **fields) -> Packet:
 
 
 def datagrams(capture: Capture) -> None:
-    """To every port, from a host that nobody has sent to; below and behind the blocks."""
+    """To every port, from a host to which no user has sent; below and behind the blocks."""
     for n in USERS:
         for port in block(n):
             capture.add(to_public(66) / UDP(sport=9, dport=port) / payload(port % 30))

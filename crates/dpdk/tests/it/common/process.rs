@@ -42,15 +42,15 @@ pub fn is_root() -> bool {
 }
 
 /// Runs `body` as the test `name`, in a process of its own without privileges.
-pub fn as_nobody(name: &str, body: impl FnOnce()) {
+pub fn as_unprivileged(name: &str, body: impl FnOnce()) {
     alone(name, &[], || {
-        become_nobody();
+        become_unprivileged();
         body();
     });
 }
 
 /// Gives up root for good, if this process has it.
-fn become_nobody() {
+fn become_unprivileged() {
     const UNPRIVILEGED: u32 = 65534;
     if !is_root() {
         return;

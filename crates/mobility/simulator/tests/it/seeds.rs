@@ -44,7 +44,7 @@ fn fault_58_messages_may_be_lost_doubled_and_late() {
 
 /// FAULTS 57.
 #[test]
-fn fault_57_anybody_may_die() {
+fn fault_57_any_node_may_die() {
     let all = seeds(with(&["deaths"]), 400);
     assert!(all.deaths > 400 && all.counters.contains_key("context_lost"), "{all:?}");
     // Stations that come back have what they kept of their users.

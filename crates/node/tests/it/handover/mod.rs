@@ -183,7 +183,7 @@ fn fault_60_a_full_gate_drops_and_counts() {
 }
 
 #[test]
-fn nobody_is_served_before_a_node_owns_it() {
+fn no_user_is_served_before_a_node_owns_it() {
     let _turn = turn();
     let mut world = World::new(GATEWAY, &station(2, NOTHING), &station(3, NOTHING), 1);
     let stranger = User(FIRST + 7);

@@ -32,7 +32,7 @@ fn who_asks_for_the_node_is_answered_and_remembered() {
 }
 
 #[test]
-fn who_asks_for_somebody_else_is_not() {
+fn a_station_that_asks_for_another_is_not() {
     let mut node = node();
     let request = peer().request(ip("10.0.0.2"), None).unwrap();
     assert_eq!(arp_events(&mut node, &request, 0), Ok(vec![]));

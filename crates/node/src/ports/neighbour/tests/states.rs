@@ -105,7 +105,7 @@ fn a_request_of_who_is_asked_for_makes_it_known() {
 }
 
 #[test]
-fn an_answer_to_somebody_else_is_not_one_to_the_node() {
+fn an_answer_to_another_station_is_not_one_to_the_node() {
     let mut node = node();
     resolve(&mut node, "10.0.0.1", 0);
     let question = station(OWN_MAC, "10.0.0.2").request(ip("10.0.0.1"), None).unwrap();
