@@ -149,15 +149,15 @@ def ask(address: str, port: int, rate: int, count: int) -> None:
         last = begin
         while len(came) < count and time.monotonic() < last + 3.0:
             now = time.monotonic()
-            if sent < count and now >= begin + sent / rate:
-                # One at a time: who waited for a core does not send a burst.
-                wire.send(sent.to_bytes(8, "big"))
-                sent, last = sent + 1, now
-                begin = max(begin, now - (sent + 5) / rate)
             try:
+                if sent < count and now >= begin + sent / rate:
+                    # One at a time: who waited for a core does not send a burst.
+                    wire.send(sent.to_bytes(8, "big"))
+                    sent, last = sent + 1, now
+                    begin = max(begin, now - (sent + 5) / rate)
                 came.add(int.from_bytes(wire.recv(2048)[:8], "big"))
                 last = now
-            except BlockingIOError:
+            except BlockingIOError:  # nothing has come, or there is no room to send
                 time.sleep(0.0005)
             if now > begin + count / rate + PATIENCE:
                 break
