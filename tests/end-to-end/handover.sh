@@ -26,9 +26,9 @@ printf 'nodes-know-this-token' >"$work/node-token"
 printf 'clients-know-this-token' >"$work/api-token"
 sed -e "s/:9471/:$base/" -e 's/:9472/:0/' -e "s/:9473/:$((base + 1))/" -e "s/:9474/:$((base + 2))/" \
     -e "s/:9475/:$((base + 3))/" -e "s/count: 10000/count: $users/" ../../examples/controller.yaml >"$work/site.yaml"
-sed -e 's/"net_af_packet\([01]\),iface=[a-z]*"/"net_null\1"/' -e 's/first: 1}/first: 1, added: 10}/' \
+sed -e 's/"net_af_packet\([01]\),iface=[a-z]*"/"net_null\1,no-rx=1"/' -e 's/first: 1}/first: 1, added: 10}/' \
     ../../examples/handover-anchor.yaml >"$work/gateway.yaml"
-sed -e 's/"net_af_packet\([01]\),iface=[a-z]*"/"net_null\1"/' -e 's/station-2/station-a/' \
+sed -e 's/"net_af_packet\([01]\),iface=[a-z]*"/"net_null\1,no-rx=1"/' -e 's/station-2/station-a/' \
     -e 's/first: 1}/first: 1, added: 10}/' ../../examples/handover-station.yaml >"$work/station-a.yaml"
 printf 'limits: {bearers: 10}\n' >>"$work/station-a.yaml"
 sed -e 's/station-a/station-b/' -e 's/^  node: 2/  node: 3/' -e 's/{node: 3, address: 10.1.0.2}/{node: 2, address: 10.1.0.1}/' \

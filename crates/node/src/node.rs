@@ -33,6 +33,9 @@ pub use self::upgrade::{Beside, HandedOver};
 /// Pause of the agent when there was nothing to do, unless it is woken.
 const AGENT_PAUSE: Duration = Duration::from_micros(500);
 
+/// The longest, where idle workers sleep longer than that.
+const LONGEST_AGENT_PAUSE: Duration = Duration::from_millis(10);
+
 /// A node that does not run by itself: [`Node::step`] drives it.
 pub struct Node {
     agent: Agent,
@@ -212,7 +215,8 @@ impl Node {
         let workers = start_workers(eal, self.workers, (&plan, lease.clone()), &stop)?;
         let agent_stop = Arc::new(AtomicBool::new(false));
         let told = agent_stop.clone();
-        let run = move || watchdog::watched(Watch::Life, || run_agent(eal, agent, &told));
+        let pause = plan.pause().unwrap_or_default().clamp(AGENT_PAUSE, LONGEST_AGENT_PAUSE);
+        let run = move || watchdog::watched(Watch::Life, || run_agent(eal, agent, pause, &told));
         let agent = thread::Builder::new().name("agent".to_owned()).spawn(run)?;
         let (paused, handle) = (Vec::new(), self.handle);
         Ok(Running { stop, agent_stop, workers, paused, plan, lease, agent, handle })
@@ -347,12 +351,12 @@ fn run_worker(
     worker
 }
 
-fn run_agent(eal: &'static Eal, mut agent: Agent, stop: &AtomicBool) -> Agent {
+fn run_agent(eal: &'static Eal, mut agent: Agent, pause: Duration, stop: &AtomicBool) -> Agent {
     let _registration = eal.register_thread();
     agent.waker.is_here();
     while !stop.load(Ordering::Acquire) {
         if !agent.poll() {
-            thread::park_timeout(AGENT_PAUSE);
+            thread::park_timeout(pause);
         }
     }
     agent
