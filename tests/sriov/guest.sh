@@ -50,7 +50,7 @@ functions_run() {
 
 # kill_last: kills the process of the last function, and waits for the one that follows.
 kill_last() {
-    victim=$(sed -n 's/.*"process": \([0-9][0-9]*\).*/\1/p' "$out/starting" | tail -n 1)
+    victim=$(last_process)
     kill -KILL "$victim" || return 1
     wait_for 60 has_followed
 }
@@ -96,8 +96,53 @@ of_chain() {
     echo >"$out/done"
 }
 
-for file in chain-*.yaml; do
+ports_are() {
+    weft show ports --json >"$out/ports" 2>&1 || return 1
+    [ "$(grep -c "\"state\": *\"$1\"" "$out/ports")" = 2 ]
+}
+
+some_port_went() {
+    ! ports_are up
+}
+
+last_process() {
+    sed -n 's/.*"process": \([0-9][0-9]*\).*/\1/p' "$out/starting" | tail -n 1
+}
+
+# reset_nic: takes the physical function down and up, for which its virtual functions have to be
+# set up anew, and waits until the node has its ports and the function its own again.
+reset_nic() {
+    victim=$(last_process)
+    ip link set eth0 down || return
+    sleep 0.5
+    ip link set eth0 up || return
+    wait_for 30 some_port_went && wait_for 60 has_followed && wait_for 60 ports_are up
+}
+
+# of_reset FILE: the life of a node whose NIC is reset while packets pass.
+of_reset() {
+    file=$1
+    saying create weft vf create "$file"
+    weft run "$file" >"$out/node" 2>&1 &
+    node=$!
+    wait_for 60 functions_run_or_gone
+    functions_run && echo >"$out/ready"
+    wait_for 240 test -e "$out/sent"
+    saying reset reset_nic
+    echo >"$out/ready-again"
+    wait_for 240 test -e "$out/sent-again"
+    saying runtime weft show runtime --json
+    kill -TERM "$node" 2>/dev/null
+    wait_for 30 is_gone || kill -KILL "$node"
+    wait "$node"
+    echo $? >"$out/node.status"
+    saying remove weft vf remove "$file"
+    echo >"$out/done"
+}
+
+for file in reset.yaml chain-*.yaml; do
+    [ -e "$file" ] || continue
     out=/share/${file%.yaml}
-    of_chain "$file"
+    "of_${file%%[.-]*}" "$file"
 done
 dmesg >/share/kernel.log

@@ -89,6 +89,26 @@ def wrong_traffic(traffic):
     return "; ".join(wrong)
 
 
+def back(report, name, exchanged):
+    """Whether all packets of a node without functions came back."""
+    wrong = wrong_traffic(exchanged)
+    report.check(f"{name} once, in order, as it should be", not wrong, wrong)
+
+
+def reset(report, seen, meanwhile):
+    """What a reset of the NIC did to the node, and to what was sent meanwhile."""
+    report.check("reset: the node has its ports again", seen.did("reset"), seen.said("reset"))
+    lost = meanwhile.away()
+    print(f"     reset: {len(meanwhile.sent)} sent meanwhile, {lost} lost")
+    report.check(
+        "reset: meanwhile none comes twice or behind a later one",
+        not meanwhile.faults and lost < len(meanwhile.sent),
+        meanwhile.faults[:5],
+    )
+    said = seen.text("node")
+    report.check("reset: the node's log says so", "the device is gone" in said, tail(said))
+
+
 def traffic(report, chain, exchanged):
     name, wrong = f"{chain.name}: ", wrong_traffic(exchanged)
     print(

@@ -2,7 +2,7 @@
 """Chains over virtual functions of an emulated NIC: QEMU's `igb`, a kernel of Debian, DPDK's
 driver, and the program under test. See ../README.md.
 
-    run.py                 all chains
+    run.py                 all chains, and a NIC that is reset
     run.py chain-2         one of them
     PACKETS=20000 run.py   with so many packets each
 
@@ -32,6 +32,7 @@ PACKETS = int(os.environ.get("PACKETS", "4000"))
 # have away, so that none may be lost.
 WINDOW = 64
 BOOT_SECONDS, START_SECONDS, STILL_SECONDS = 120, 90, 60
+ARP = bytes.fromhex("0806")
 # How often a machine may be started of which a processor stands still.
 ATTEMPTS = 3
 # In the guest: drivers of its kernel, and DPDK's that are loaded at its start.
@@ -48,12 +49,14 @@ class Chain:
         self.filters = "guard" in functions
         self.rewrites = "service" in functions
         # What the frames between node and functions have in front is beyond an MTU of 1500,
-        # which the port of chain-1 has.
-        self.longest = 1300 if name == "chain-1" else 1457
+        # which the port of these has.
+        self.longest = 1300 if name in ("chain-1", "reset") else 1457
         # Functions that write what they have counted, in the order of the counts' places.
         self.counters = [one for one in functions if one not in ("guard", "service")]
 
 
+# A NIC that is reset while packets pass.
+RESET = Chain("reset", ["count"], 4)
 CHAINS = [
     Chain("chain-1", ["count"], 4),
     Chain("chain-2", ["first", "second"], 5),
@@ -116,9 +119,46 @@ def kill_one(report, machine, chain, seen):
     report.check(name, not wrong, wrong)
 
 
+def run_reset(report, machine):
+    """A NIC is reset while packets pass: the node opens its ports again, and none comes twice or
+    behind a later one."""
+    seen = judge.Seen(machine.share / RESET.name)
+    if not machine.until(f"{RESET.name}/ready", BOOT_SECONDS + START_SECONDS):
+        report.check("reset: the node runs", False, tail(seen.text("node")))
+        return
+    judge.back(report, "reset: every packet comes back", exchange(machine, RESET, PACKETS))
+    (seen.folder / "sent").touch()
+    meanwhile = send_until(machine, f"{RESET.name}/ready-again", START_SECONDS)
+    again = exchange(machine, RESET, PACKETS)
+    (seen.folder / "sent-again").touch()
+    judge.reset(report, seen, meanwhile)
+    judge.back(report, "reset: behind it every packet comes back", again)
+    machine.until(f"{RESET.name}/done", START_SECONDS)
+    report.check("reset: the node ends when it is told to", seen.did("node"), seen.text("node"))
+
+
+def send_until(machine, name, seconds):
+    """Sends packets, some hundred a second, until the guest has written a file."""
+    traffic = Exchange(RESET, 1 << 20)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not (machine.share / name).exists():
+        machine.send(traffic.next_frame())
+        take_all(traffic, machine.listen(0.005))
+    while came := machine.listen(1):
+        take_all(traffic, came)
+    return traffic
+
+
+def take_all(traffic, frames):
+    """Takes what came, but for what a node announces of a port that it has opened."""
+    for came in frames:
+        if came[12:14] != ARP:
+            traffic.take(came)
+
+
 def main():
     names = sys.argv[1:]
-    known = {chain.name: chain for chain in CHAINS}
+    known = {chain.name: chain for chain in [RESET, *CHAINS]}
     if strange := [name for name in names if name not in known]:
         sys.exit(f"run.py: there is no {strange[0]}; there are {', '.join(known)}")
     chains = [known[name] for name in names or known]
@@ -158,7 +198,10 @@ def one_run(folder, chains):
         if not machine.connect(BOOT_SECONDS):
             sys.exit(f"run.py: QEMU does not run: {tail(machine.console())}")
         for chain in chains:
-            run_chain(report, machine, chain)
+            if chain is RESET:
+                run_reset(report, machine)
+            else:
+                run_chain(report, machine, chain)
     seconds = time.monotonic() - began
     print(f"     it took {seconds:.0f} s; what was seen is in {work}")
     return report, machine.stood_still()

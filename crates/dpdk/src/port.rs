@@ -200,12 +200,14 @@ impl Port {
         // SAFETY: the port exists; `link` is writable.
         let status = unsafe { sys::rte_eth_link_get_nowait(device.id, &mut link) };
         let megabits = if link.link_speed == u32::MAX { 0 } else { link.link_speed };
-        Link { up: status == 0 && link.link_status() == 1 && device.is_connected(), megabits }
+        let is_up = status == 0 && link.link_status() == 1;
+        device.note_link(is_up);
+        Link { up: is_up && device.is_connected(), megabits }
     }
 
     /// Whether its device is gone, or has to be opened anew (`RTE_ETH_EVENT_INTR_RMV`,
-    /// `RTE_ETH_EVENT_INTR_RESET`, the kernel interface behind it does not exist). Queues know
-    /// it from then on.
+    /// `RTE_ETH_EVENT_INTR_RESET`, the link of a virtual function is back, the kernel interface
+    /// behind it does not exist). Queues know it from then on.
     pub fn is_gone(&self) -> bool {
         let is_gone = self.open.device.is_gone();
         if is_gone {

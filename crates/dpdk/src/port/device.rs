@@ -86,10 +86,11 @@ impl Device {
         match plug(PCI, &name, c"") {
             0 => Device::named(PCI, name, None),
             ALREADY => Err(invalid("open already")),
-            _ => Err(invalid(
-                "not found; it must be given to the environment and be bound to a driver that \
+            status => Err(invalid(format!(
+                "not found ({}); it must be given to the environment and be bound to a driver that \
                  DPDK can use, such as vfio-pci",
-            )),
+                io::Error::from_raw_os_error(-status)
+            ))),
         }
     }
 
@@ -336,6 +337,13 @@ impl Device {
         match unsafe { sys::rte_eth_dev_socket_id(self.id) } {
             at if at >= 0 => at,
             _ => numa::socket(),
+        }
+    }
+
+    /// Notes what its driver says of its link.
+    pub(super) fn note_link(&self, is_up: bool) {
+        if let Some(events) = &self.events {
+            events.note_link(is_up);
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a device says by itself: its link has changed, it is taken away, it wants a reset.
 
 use std::ffi::{CStr, CString, c_char, c_void};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use weft_dpdk_sys as sys;
 
@@ -20,6 +20,40 @@ struct Said {
     wants_reset: AtomicBool,
 }
 
+/// The link of a virtual function. Its physical function takes it down for a reset, and from then
+/// on the virtual function receives nothing until it is set up anew. No driver of 22.11 can be
+/// relied on to tell (`RTE_ETH_EVENT_INTR_RESET`): it does so on an interrupt of the mailbox only.
+#[derive(Debug, Default)]
+struct VirtualLink(AtomicU8);
+
+impl VirtualLink {
+    const NEVER_UP: u8 = 0;
+    const UP: u8 = 1;
+    const LOST: u8 = 2;
+
+    /// Whether it is back after it was lost.
+    fn is_back(&self, is_up: bool) -> bool {
+        let before = self.0.load(Ordering::Relaxed);
+        match (before, is_up) {
+            (Self::NEVER_UP, true) => self.0.store(Self::UP, Ordering::Relaxed),
+            (Self::UP, false) => self.0.store(Self::LOST, Ordering::Relaxed),
+            _ => {}
+        }
+        before == Self::LOST && is_up
+    }
+}
+
+/// Whether the device is a virtual function whose driver does not see to resets.
+fn is_virtual_function(id: u16) -> bool {
+    let mut info = sys::rte_eth_dev_info::default();
+    // SAFETY: the device exists; `info` is writable; names of drivers are static C strings.
+    unsafe {
+        sys::rte_eth_dev_info_get(id, &mut info) == 0
+            && !info.driver_name.is_null()
+            && CStr::from_ptr(info.driver_name).to_bytes().ends_with(b"_vf")
+    }
+}
+
 /// Listens to one device while it lives.
 #[derive(Debug)]
 pub(super) struct Events {
@@ -27,6 +61,7 @@ pub(super) struct Events {
     name: CString,
     /// In a place of its own, which DPDK knows.
     said: &'static Said,
+    virtual_link: Option<VirtualLink>,
 }
 
 impl Events {
@@ -43,7 +78,15 @@ impl Events {
             }
             sys::rte_dev_event_callback_register(name.as_ptr(), Some(note_of_bus), to);
         }
-        Events { id, name: name.to_owned(), said }
+        let virtual_link = is_virtual_function(id).then(VirtualLink::default);
+        Events { id, name: name.to_owned(), said, virtual_link }
+    }
+
+    /// Notes what its driver says of its link: a virtual function that had lost it wants a reset.
+    pub(super) fn note_link(&self, is_up: bool) {
+        if self.virtual_link.as_ref().is_some_and(|link| link.is_back(is_up)) {
+            self.said.wants_reset.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Changes of its link.
@@ -123,6 +166,14 @@ unsafe extern "C" fn note_of_bus(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_virtual_function_is_reset_when_its_link_is_back() {
+        let link = VirtualLink::default();
+        let back: Vec<_> =
+            [false, true, true, false, false, true].map(|up| link.is_back(up)).into();
+        assert_eq!(back, [false, false, false, false, false, true]);
+    }
 
     #[test]
     fn what_a_device_says_is_noted() {

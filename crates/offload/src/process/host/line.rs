@@ -1,5 +1,6 @@
 //! The function's way through a NIC: one queue for the packets of all workers.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use weft_dpdk::{Batch, Eal, Packet, Pool, Port, PortOptions, RxQueue, TxQueue};
@@ -59,13 +60,24 @@ impl Line {
     }
 
     /// What the devices have counted, once in a while.
-    pub(super) fn news(&mut self) -> Option<PortCounters> {
+    ///
+    /// # Errors
+    /// When a device is gone or has to be opened anew.
+    pub(super) fn news(&mut self) -> io::Result<Option<PortCounters>> {
         if self.told.elapsed() < TOLD_AFTER {
-            return None;
+            return Ok(None);
         }
         self.told = Instant::now();
+        // It is the link by which a virtual function shows a reset of its NIC.
+        let is_gone = |port: &Port| {
+            port.link();
+            port.is_gone()
+        };
+        if self.ports.iter().any(is_gone) {
+            return Err(io::Error::other("a device is gone or was reset"));
+        }
         let of = |port: Option<&Port>| port.map(Port::statistics).unwrap_or_default();
-        Some(PortCounters::of(&of(self.ports.first()), &of(self.ports.last())))
+        Ok(Some(PortCounters::of(&of(self.ports.first()), &of(self.ports.last()))))
     }
 
     /// Receives a burst and gives each packet away, with the number of its worker.

@@ -161,7 +161,9 @@ impl HostState {
                 }
             }
         }
-        if let Some(counters) = self.line.as_mut().and_then(Line::news) {
+        if let Some(line) = &mut self.line
+            && let Some(counters) = line.news()?
+        {
             connection.send(&Message::Counted(counters))?;
         }
         connection.flush()?;
