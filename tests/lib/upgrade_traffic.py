@@ -5,9 +5,11 @@
 
 Sends RATE datagrams a second from OWN to OTHER, from when FILE is there until SIGTERM, and takes what comes from there.
 A second later it ends with a line of JSON: datagrams that were sent, that came, that came twice,
-that came behind a later one, and the longest time in which none came, in milliseconds.
+that came behind a later one, and the longest time in which none came, in milliseconds. A datagram
+that the own host has no room for is not sent, and waits.
 """
 
+import errno
 import json
 import os
 import signal
@@ -22,6 +24,17 @@ def end(*_: object) -> None:
     """SIGTERM."""
     global ended
     ended = True
+
+
+def leaves(datagrams: socket.socket, datagram: bytes, to: tuple[str, int]) -> bool:
+    """Sends a datagram, if there is room for it."""
+    try:
+        datagrams.sendto(datagram, to)
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.ENOBUFS):
+            raise
+        return False
+    return True
 
 
 def main() -> None:
@@ -45,7 +58,8 @@ def main() -> None:
         for _ in range(20):
             if ends is not None or sent * pause > now - begun:
                 break
-            datagrams.sendto(b"%d" % sent, to)
+            if not leaves(datagrams, b"%d" % sent, to):
+                break
             sent += 1
         for _ in range(100):
             try:

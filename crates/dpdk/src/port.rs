@@ -34,7 +34,9 @@ use sockets::Wanted;
 
 pub use capabilities::{Capabilities, Checksums, Spreading, devices_sum_udp};
 pub use device::is_pci_address;
-pub use ingress::{Ingress, await_delivery, close_inherited};
+pub use ingress::{
+    Holder, Ingress, await_delivery, close_inherited, keep_from_children, may_steer,
+};
 pub use interface::kernel_offloads;
 pub use options::PortOptions;
 pub use queue::{RxQueue, TxQueue};
@@ -80,7 +82,7 @@ pub struct Port {
 }
 
 /// Whether two processes may have the device of that string open at the same time, so that either
-/// can receive what comes ([`Ingress`]).
+/// can receive what comes ([`Ingress`]), whatever rights they have.
 pub fn is_shared(device: &str) -> bool {
     DeviceString::parse(device)
         .is_ok_and(|device| device.driver.is_some_and(|driver| driver.shares))
@@ -106,10 +108,8 @@ impl Port {
             let channels = wanted.map(Wanted::give).transpose()?;
             let mut device = Device::make(eal, device, options)?;
             device.keep(channels);
+            device.is_another_s(options.is_beside);
             let queues = device.start(options, pool)?;
-            if let Some(interface) = device.interface().filter(|_| device.is_shared()) {
-                ingress::keep_from_children(interface.index())?;
-            }
             Ok((device, queues))
         });
         let (started, (rx_queues, tx_queues)) = started.map_err(|reason| Error::Device {
@@ -121,6 +121,12 @@ impl Port {
         let open = Open::new(started, device, pool);
         let free = |count| (0..count).map(|_| AtomicBool::new(false)).collect();
         Ok(Port { open: Arc::new(open), rx_taken: free(rx_queues), tx_taken: free(tx_queues) })
+    }
+
+    /// Its device is this process's alone from now on, as another one that had it has ended: it is
+    /// closed with the port.
+    pub fn own(&self) {
+        self.open.device.is_another_s(false);
     }
 
     /// The device string the port was opened with.

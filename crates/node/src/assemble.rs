@@ -39,7 +39,7 @@ use crate::functions::{self, FunctionEntry};
 use crate::gtpu_peers::GtpuPeers;
 use crate::migration::Migration;
 use crate::plan::{self, Classes, Trials};
-use crate::ports::device::{Opening, PortDevice};
+use crate::ports::device::{OfferedDevice, Opening, PortDevice};
 use crate::ports::{PortControl, Ports};
 use crate::subscribers::{Changes, Keys, Room, Users};
 use crate::workers::{Link, Workers};
@@ -55,6 +55,15 @@ const CROSSING_RING: u32 = 1024;
 
 /// Events of functions that wait to be exported.
 const EVENTS: usize = 4096;
+
+/// How a node comes to the devices of its ports.
+#[derive(Clone, Copy, Debug)]
+pub enum Devices<'a> {
+    /// No other process has them.
+    Own,
+    /// Another process has these open as well, which stay as they are if nothing comes of this node.
+    Beside(&'a [OfferedDevice]),
+}
 
 /// An agent with its workers.
 pub struct Assembled {
@@ -76,6 +85,7 @@ pub fn assemble(
     eal: &Eal,
     blueprint: Blueprint,
     time: Option<Arc<AtomicU64>>,
+    devices: Devices<'_>,
 ) -> Result<Assembled, BuildError> {
     let _near = Near::socket(socket_of_node(&blueprint));
     let count = blueprint.workers.count;
@@ -84,7 +94,7 @@ pub fn assemble(
     let Pools { pool, answers, punts } = Pools::new(eal, &blueprint)?;
     let (clock, waker) = (time.map_or_else(Clock::start, Clock::Virtual), Waker::default());
     let mut initial = InitialUsers::of(&blueprint, room)?;
-    let ports = open_ports(eal, &blueprint, &pool, &initial.users)?;
+    let ports = open_ports(eal, &blueprint, &pool, (&initial.users, devices))?;
     let rings = Rings::new(eal, &blueprint, &ports)?;
     let steering = Steering::of(&blueprint, &initial.classes, shift)?;
     let macs: Vec<_> = ports.iter().map(|open| open.mac).collect();
@@ -319,6 +329,16 @@ fn port_controls(blueprint: &Blueprint, ports: Vec<OpenPort>) -> Vec<PortControl
     ports.into_iter().zip(&blueprint.ports).enumerate().map(port_control).collect()
 }
 
+impl<'a> Devices<'a> {
+    /// What another process has said of the device of that string.
+    fn offered(self, device: &str) -> Option<&'a OfferedDevice> {
+        match self {
+            Devices::Own => None,
+            Devices::Beside(all) => all.iter().find(|offered| offered.device == device),
+        }
+    }
+}
+
 /// A port that was opened, and the MAC address it uses.
 struct OpenPort {
     port: Port,
@@ -330,12 +350,13 @@ fn open_ports(
     eal: &Eal,
     blueprint: &Blueprint,
     pool: &Pool,
-    users: &Users,
+    (users, devices): (&Users, Devices<'_>),
 ) -> Result<Vec<OpenPort>, BuildError> {
     let open = |(number, plan): (usize, &PortPlan)| {
         // A memory ring has as many queues at either end and in either
         // direction; other devices get a transmit queue for each worker.
         let own = if plan.device.starts_with("ring:") { plan.queues } else { 0 };
+        let offered = devices.offered(&plan.device);
         let options = PortOptions {
             rx_queues: plan.queues,
             tx_queues: own.max(if own == 0 { blueprint.workers.count as u16 } else { 1 }),
@@ -344,6 +365,8 @@ fn open_ports(
             checksums: plan.checksums,
             sends_own_buffers: blueprint.sends_own_buffers(),
             mtu: plan.mtu,
+            mac: offered.map(|offered| offered.mac),
+            is_beside: matches!(devices, Devices::Beside(_)),
         };
         let port = Port::open(eal, &plan.device, &options, pool)
             .map_err(|error| BuildError::Port { port: plan.name.clone(), error })?;

@@ -22,7 +22,7 @@ use crate::agent::show::Snapshot;
 use crate::agent::{
     Agent, Handle, Keeping, Lease, ReadAhead, configured, late_functions, restore_compositions,
 };
-use crate::assemble::{Assembled, assemble};
+use crate::assemble::{Assembled, Devices, assemble};
 use crate::error::BuildError;
 
 pub use self::conversation::UpgradeError;
@@ -50,7 +50,7 @@ impl Node {
     /// # Errors
     /// [`BuildError`], when the machine does not have what it takes.
     pub fn build(eal: &Eal, blueprint: Blueprint) -> Result<Node, BuildError> {
-        Node::build_with(eal, blueprint, None)
+        Node::build_with(eal, blueprint, None, Devices::Own)
     }
 
     /// Builds a node whose clock shows what is stored in `time`, in
@@ -63,7 +63,7 @@ impl Node {
         blueprint: Blueprint,
         time: Arc<AtomicU64>,
     ) -> Result<Node, BuildError> {
-        Node::build_with(eal, blueprint, Some(time))
+        Node::build_with(eal, blueprint, Some(time), Devices::Own)
     }
 
     /// Builds a node that has again what its last life has kept in `store`, and keeps there what
@@ -106,7 +106,7 @@ impl Node {
         // Records are read while the node is assembled.
         thread::scope(|scope| {
             let read = ReadAhead::begin(scope, &records, (&described, &late))?;
-            let mut node = Node::build_with(eal, blueprint, time)?;
+            let mut node = Node::build_with(eal, blueprint, time, Devices::Own)?;
             let Node { agent, workers, .. } = &mut node;
             agent.persistence.configured = configured;
             agent.restoration(workers).restore((store, read), late.clone(), keeping)?;
@@ -118,8 +118,10 @@ impl Node {
         eal: &Eal,
         blueprint: Blueprint,
         time: Option<Arc<AtomicU64>>,
+        devices: Devices<'_>,
     ) -> Result<Node, BuildError> {
-        let Assembled { agent, workers, handle, events } = assemble(eal, blueprint, time)?;
+        let assembled = assemble(eal, blueprint, time, devices)?;
+        let Assembled { agent, workers, handle, events } = assembled;
         Ok(Node { agent, workers, handle, events })
     }
 

@@ -59,6 +59,11 @@ impl Ports {
         self.0.iter()
     }
 
+    /// Their devices are this process's alone.
+    pub fn own(&mut self) {
+        self.0.iter_mut().for_each(|port| port.behind_mut().own());
+    }
+
     /// The port that has an address of the node.
     pub fn with_address(&self, local: IpAddr) -> Option<u16> {
         self.0.iter().position(|port| port.has(local)).map(|port| port as u16)

@@ -93,7 +93,7 @@ impl Child {
         // stays.
         let supervisor =
             thread::Builder::new().name(format!("switch-{}", switch.name)).spawn(move || {
-                match command.spawn() {
+                match weft_dpdk::keep_from_children().and_then(|()| command.spawn()) {
                     Ok(process) => {
                         let _ = tell.send(Ok(process.id()));
                         keep(process, &known, told);

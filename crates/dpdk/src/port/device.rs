@@ -4,18 +4,18 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::ptr::null;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use weft_dpdk_sys as sys;
 
 use super::bus::{ALREADY, NO_DRIVER, PCI, VIRTUAL, plug, unplug};
 use super::capabilities::{Capabilities, Offloads, Spreading, Summing, ask_for_hash, redirect};
-use super::driver::{DeviceString, Driver, Kernel, known_drivers};
+use super::driver::{DeviceString, Driver, Kernel, explain, known_drivers};
 use super::events::Events;
 use super::interface::Interface;
 use super::options::PortOptions;
-use super::privilege::{may_lock, may_use_interfaces};
 use super::ring_port::RingEnd;
-use super::sockets::{Given, PacketSockets, Wanted, XdpSockets, joining};
+use super::sockets::{Given, PacketSockets, Wanted, XdpSockets, joining, unchanged};
 use crate::buffer::Pool;
 use crate::eal::Eal;
 use crate::error::invalid;
@@ -45,6 +45,10 @@ pub(crate) struct Device {
     pub(crate) ring: Option<RingEnd>,
     /// Queues of its interface that are put back once it is closed.
     channels: Option<Given>,
+    /// Whether a program may choose the queue of a packet, one for each of two processes.
+    is_steerable: bool,
+    /// Whether another process has it open: it is not closed.
+    is_another_s: AtomicBool,
 }
 
 impl Device {
@@ -66,8 +70,10 @@ impl Device {
         }
         let device = DeviceString::parse(device)?;
         let device = device.with_queues(options.rx_queues)?.with_mtu(options.mtu);
+        let device = device.with_mac(options.mac);
         if !device.is_af_packet() {
-            return Device::on_virtual_bus(device);
+            let stays = options.is_beside && device.is_steerable();
+            return unchanged(stays, || Device::on_virtual_bus(device));
         }
         let steering = options.steering.as_ref();
         let (made, joined) = joining(steering.is_some(), || Device::on_virtual_bus(device));
@@ -95,6 +101,7 @@ impl Device {
     }
 
     fn on_virtual_bus(device: DeviceString) -> io::Result<Device> {
+        let is_steerable = device.is_steerable();
         let DeviceString { name, arguments, driver, interface } = device;
         let find = || {
             interface.as_deref().map(Interface::find).transpose().map_err(|_| {
@@ -121,6 +128,7 @@ impl Device {
         }
         let mut device = Device::named(VIRTUAL, c_name, None)?;
         device.driver = driver;
+        device.is_steerable = is_steerable;
         device.interface = find()?;
         if let Some(interface) = &device.interface {
             device.sockets = PacketSockets::of_interface(interface.index());
@@ -147,6 +155,8 @@ impl Device {
                 summing: Summing::new(false),
                 ring,
                 channels: None,
+                is_steerable: false,
+                is_another_s: AtomicBool::new(false),
             });
         }
         unplug(bus, &name);
@@ -156,6 +166,11 @@ impl Device {
     /// Keeps what its interface was given until it is closed.
     pub(super) fn keep(&mut self, channels: Option<Given>) {
         self.channels = channels;
+    }
+
+    /// Whether another process has it open, so that it is left as it is at the end.
+    pub(super) fn is_another_s(&self, is_so: bool) {
+        self.is_another_s.store(is_so, Ordering::Relaxed);
     }
 
     /// Sets up the queues and starts the device; returns how many queues of
@@ -176,6 +191,10 @@ impl Device {
         };
         let (rx, tx, spreading, offloads) =
             started.map_err(|reason| explain(self.driver, reason))?;
+        let kept = self.driver.map_or(0, |driver| driver.kept_by_kernel);
+        if let Some(interface) = self.interface.as_ref().filter(|_| kept > 0) {
+            interface.lengthen_queue(kept);
+        }
         self.offloads = offloads;
         self.summing = Summing::new(offloads.sums_udp);
         if self.spreading == Spreading::OneQueue {
@@ -388,6 +407,11 @@ impl Device {
         self.driver.is_some_and(|driver| driver.shares)
     }
 
+    /// Whether a program may choose the queue of a packet, one for each of two processes.
+    pub(super) fn is_steerable(&self) -> bool {
+        self.is_steerable
+    }
+
     /// Whether there is something at the other end of the wire: the other end
     /// of a memory ring, a kernel interface that exists and has a carrier.
     pub(crate) fn is_connected(&self) -> bool {
@@ -399,6 +423,9 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         self.events = None;
+        if *self.is_another_s.get_mut() {
+            return;
+        }
         // SAFETY: the device exists and is not used any more.
         unsafe {
             sys::rte_eth_promiscuous_disable(self.id);
@@ -459,19 +486,6 @@ fn check(status: i32, what: &str) -> io::Result<()> {
             Err(io::Error::other(format!("DPDK refused {what}: {reason}")))
         }
     }
-}
-
-/// `reason`, or what lacks where that explains it.
-fn explain(driver: Option<&Driver>, reason: io::Error) -> io::Error {
-    let Some(driver) = driver else { return reason };
-    let lacking = if driver.kernel != Kernel::Apart && !may_use_interfaces() {
-        "no permission; run as root or with CAP_NET_ADMIN and CAP_NET_RAW"
-    } else if !may_lock(driver.locked_bytes) {
-        "its rings must fit into the limit of locked memory (ulimit -l), or have CAP_IPC_LOCK"
-    } else {
-        return reason;
-    };
-    io::Error::new(io::ErrorKind::PermissionDenied, lacking)
 }
 
 #[cfg(test)]

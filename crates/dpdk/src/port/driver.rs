@@ -7,6 +7,7 @@ use std::io;
 
 use super::capabilities::Spreading;
 use super::options::PortOptions;
+use super::privilege::{may_lock, may_use_interfaces};
 use crate::error::invalid;
 
 /// A driver of DPDK for virtual devices. Lists are words between spaces.
@@ -22,6 +23,8 @@ pub(crate) struct Driver {
     pub(crate) kernel: Kernel,
     /// Packets that it keeps for each receive queue.
     pub(crate) queue_packets: u32,
+    /// Packets that the kernel should keep for each receive queue; 0 where it is as it is.
+    pub(crate) kept_by_kernel: i32,
     /// Memory that it locks for a pair of queues.
     pub(crate) locked_bytes: u64,
     /// Whether two processes may have what is behind it open, and either receive from it.
@@ -52,6 +55,7 @@ const PLAIN: Driver = Driver {
     defaults: "",
     kernel: Kernel::Apart,
     queue_packets: 0,
+    kept_by_kernel: 0,
     locked_bytes: 0,
     shares: false,
     queue_refused: None,
@@ -71,6 +75,8 @@ static DRIVERS: [Driver; 5] = [
         name: "net_tap",
         arguments: "iface remote mac persist",
         kernel: Kernel::Makes,
+        // Like that of AF_PACKET; of itself it is 500.
+        kept_by_kernel: 4096,
         spreading: Some(Spreading::Kernel),
         ..PLAIN
     },
@@ -172,6 +178,31 @@ impl DeviceString {
         self
     }
 
+    /// Whether a program may choose the queue of a packet, one for each of two processes: at a
+    /// TAP device that the process alone keeps, and that mirrors no other interface.
+    pub(crate) fn is_steerable(&self) -> bool {
+        let keys = self.arguments.split(',').filter_map(|one| one.split('=').next());
+        self.is_tap() && keys.into_iter().all(|key| !lists("remote persist", key))
+    }
+
+    fn is_tap(&self) -> bool {
+        self.driver.is_some_and(|driver| driver.name == "net_tap")
+    }
+
+    /// The same with a MAC address, where the device makes one up otherwise.
+    pub(crate) fn with_mac(mut self, mac: Option<[u8; 6]>) -> DeviceString {
+        let mut keys = self.arguments.split(',').filter_map(|one| one.split('=').next());
+        if let Some(mac) = mac.filter(|mac| *mac != [0; 6])
+            && self.is_tap()
+            && keys.all(|key| !lists("mac remote", key))
+        {
+            let separator = if self.arguments.is_empty() { "" } else { "," };
+            let octets = mac.map(|octet| format!("{octet:02x}")).join(":");
+            self.arguments.push_str(&format!("{separator}mac={octets}"));
+        }
+        self
+    }
+
     /// The same with so many receive queues. Each queue that its driver has must be polled:
     /// the kernel gives packets to all of them.
     ///
@@ -241,6 +272,19 @@ pub(crate) fn known_drivers() -> String {
     DRIVERS.each_ref().map(|driver| driver.name).join(", ")
 }
 
+/// `reason`, or what lacks where that explains it.
+pub(crate) fn explain(driver: Option<&Driver>, reason: io::Error) -> io::Error {
+    let Some(driver) = driver else { return reason };
+    let lacking = if driver.kernel != Kernel::Apart && !may_use_interfaces() {
+        "no permission; run as root or with CAP_NET_ADMIN and CAP_NET_RAW"
+    } else if !may_lock(driver.locked_bytes) {
+        "its rings must fit into the limit of locked memory (ulimit -l), or have CAP_IPC_LOCK"
+    } else {
+        return reason;
+    };
+    io::Error::new(io::ErrorKind::PermissionDenied, lacking)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,6 +330,26 @@ mod tests {
         let refused = two("net_af_packet0,iface=a,qpairs=4").unwrap_err().to_string();
         assert!(refused.starts_with("qpairs=4 beside 2 receive queues"), "{refused}");
         assert_eq!(two("net_tap0,iface=a").unwrap().arguments, "iface=a");
+    }
+
+    #[test]
+    fn a_tap_device_is_given_the_address_that_it_had() {
+        let of = |device| parse(device).with_mac(Some([2, 0, 0, 0, 0, 0xab])).arguments;
+        assert_eq!(of("net_tap0,iface=a"), "iface=a,mac=02:00:00:00:00:ab");
+        assert_eq!(of("net_tap0"), "mac=02:00:00:00:00:ab");
+        for own in ["iface=a,mac=fixed", "iface=a,remote=eth0"] {
+            assert_eq!(of(&format!("net_tap0,{own}")), own);
+        }
+        assert_eq!(of("net_null0,size=64"), "size=64");
+        assert_eq!(parse("net_tap0,iface=a").with_mac(Some([0; 6])).arguments, "iface=a");
+    }
+
+    #[test]
+    fn a_program_chooses_the_queue_of_plain_tap_devices() {
+        assert!(parse("net_tap0,iface=a,mac=fixed").is_steerable());
+        for other in ["net_tap0,iface=a,remote=b", "net_tap0,iface=a,persist", "net_null0"] {
+            assert!(!parse(other).is_steerable(), "{other}");
+        }
     }
 
     #[test]

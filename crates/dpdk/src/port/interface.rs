@@ -4,9 +4,14 @@
 //! is asked of the kernel here, in the network namespace in which the port was
 //! opened, whatever the namespace of the thread that asks.
 
+use std::ffi::CString;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
+
+/// `SIOCGIFTXQLEN` and `SIOCSIFTXQLEN` (linux/sockios.h).
+const GET_QUEUE_LENGTH: libc::Ioctl = 0x8942;
+const SET_QUEUE_LENGTH: libc::Ioctl = 0x8943;
 
 /// A network interface that existed when the port was opened.
 pub(crate) struct Interface {
@@ -56,6 +61,12 @@ impl Interface {
         }
     }
 
+    /// The name that it had.
+    pub(crate) fn name(&self) -> CString {
+        let octets = self.name.iter().map(|octet| *octet as u8);
+        CString::new(octets.take_while(|octet| *octet != 0).collect::<Vec<_>>()).unwrap_or_default()
+    }
+
     /// Its index, which no other interface has.
     pub(crate) fn index(&self) -> i32 {
         self.index
@@ -72,6 +83,19 @@ impl Interface {
         match unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCSIFMTU, &mut request) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Lets so many packets wait there for who receives them, unless more do already. The kernel
+    /// may refuse, and fewer do.
+    pub(crate) fn lengthen_queue(&self, packets: libc::c_int) {
+        // SAFETY: SIOCGIFTXQLEN fills in one int, which all integers of the union begin with.
+        let now = unsafe { self.ask(GET_QUEUE_LENGTH).map(|answer| answer.ifru_metric) };
+        if now.is_ok_and(|now| now < packets) {
+            let mut request = self.request();
+            request.ifr_ifru.ifru_metric = packets;
+            // SAFETY: SIOCSIFTXQLEN reads one `ifreq`.
+            unsafe { libc::ioctl(self.socket.as_raw_fd(), SET_QUEUE_LENGTH, &mut request) };
         }
     }
 

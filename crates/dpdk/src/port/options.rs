@@ -26,6 +26,12 @@ pub struct PortOptions {
     /// Longest IP packet, in bytes, from [`PortOptions::MIN_MTU`] to
     /// [`PortOptions::MAX_MTU`].
     pub mtu: u16,
+    /// The MAC address that a device gets which makes one up otherwise (TAP).
+    pub mac: Option<[u8; 6]>,
+    /// Whether another process has the device open, too. It is left as it is when the port closes,
+    /// unless it is [this process's own](super::Port::own) by then: to close it would change it for
+    /// both.
+    pub is_beside: bool,
 }
 
 impl PortOptions {
@@ -58,6 +64,8 @@ impl Default for PortOptions {
             checksums: Checksums::Auto,
             sends_own_buffers: false,
             mtu: 1500,
+            mac: None,
+            is_beside: false,
         }
     }
 }

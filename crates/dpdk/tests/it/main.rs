@@ -10,6 +10,7 @@ mod interfaces;
 mod memory;
 mod packet;
 mod refusals;
+mod shared;
 mod table;
 mod threads;
 mod unprivileged;

@@ -23,6 +23,7 @@ use crate::error::BuildError;
 use crate::functions::Functions;
 use crate::migration::Migration;
 use crate::mobility::Mobility;
+use crate::ports::device::OfferedDevice;
 use crate::ports::{Means, Ports};
 use crate::subscribers::Whose;
 
@@ -70,6 +71,9 @@ pub struct Offer {
     pub handover: Option<(u32, String)>,
     /// Devices of its ports.
     pub devices: Vec<String>,
+    /// The same with what they have, where that is said.
+    #[serde(default)]
+    pub ports: Vec<OfferedDevice>,
     /// Its functions.
     pub functions: Vec<OfferedFunction>,
     /// Neighbours that its ports know.
@@ -183,6 +187,7 @@ impl Offering<'_> {
             standby: self.node.blueprint.standby.as_ref().map(|plan| plan.node.0),
             handover: part_in_moves(self.node.blueprint),
             devices: self.node.blueprint.devices().iter().map(|port| port.device.clone()).collect(),
+            ports: self.node.ports.iter().filter_map(|port| port.behind().offered()).collect(),
             functions: functions.collect(),
             neighbours: neighbours.collect(),
         })

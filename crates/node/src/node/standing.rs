@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 use weft_dataplane::worker::Worker;
-use weft_dpdk::{Eal, Ingress};
+use weft_dpdk::{Eal, Holder, Ingress};
 use weft_node_config::Blueprint;
 use weft_state::{Change, Records, Store};
 
 use super::{Node, keeping};
 use crate::agent::{Followed, Keeping, change_functions, configured, restore_compositions};
-use crate::assemble::seconds_since_1970;
+use crate::assemble::{Devices, seconds_since_1970};
 use crate::error::BuildError;
 
 /// A node that stands by with what the records of another one say. Its ports are open and take
@@ -35,12 +35,14 @@ impl Node {
         let begun = Instant::now();
         let (keeping, configured) = (keeping(&blueprint), configured(&blueprint));
         restore_compositions(&mut blueprint, records)?;
-        let mut node = Node::build_with(eal, blueprint, None)?;
+        let mut node = Node::build_with(eal, blueprint, None, Devices::Own)?;
         let Node { agent, workers, .. } = &mut node;
         agent.persistence.configured = configured;
         let mut ingress = Vec::new();
         for port in agent.ports.iter() {
-            let of_port = port.ingress().and_then(|of_port| {
+            let of_port = port.behind().ingress(Holder::First).and_then(|of_port| {
+                // What comes to a TAP device can only go to another process.
+                let of_port = of_port.filter(Ingress::copies);
                 of_port.iter().try_for_each(Ingress::shut)?;
                 Ok(of_port)
             });

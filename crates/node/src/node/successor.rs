@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use weft_dataplane::worker::Worker;
-use weft_dpdk::{Eal, is_shared};
+use weft_dpdk::{Eal, Holder, is_shared, may_steer};
 use weft_node_config::Blueprint;
 use weft_state::{Collection, Records, Store};
 
@@ -20,6 +20,7 @@ use crate::agent::{
     FORMAT, Offer, check_functions, check_places, configured, folder_of, has_vf, named_slots,
     part_in_moves, position, restore_compositions, versions,
 };
+use crate::assemble::Devices;
 use crate::error::BuildError;
 
 /// How long the old process may take for its messages.
@@ -248,13 +249,29 @@ impl Predecessor {
             let why = "state: a node that has a standby stays with its folder; restart the node";
             return Err(UpgradeError::Refused(why.to_owned()).into());
         }
-        let own = blueprint.devices().iter().map(|port| &port.device);
-        let are_shared = own.chain(&self.offer.devices).all(|device| is_shared(device));
-        let are_shared = are_shared && self.when_closed.0.is_none();
+        let are_shared = self.are_shared(&blueprint) && self.when_closed.0.is_none();
         match are_shared && !has_vf(&self.offer, &blueprint) {
             true => self.take_beside(eal, (blueprint, store), ours),
             false => self.take_behind(eal, (blueprint, store), ours),
         }
+    }
+
+    /// Whether both processes may have all ports open at the same time.
+    fn are_shared(&self, blueprint: &Blueprint) -> bool {
+        let admits = |device: &String| {
+            let mut offered = self.offer.ports.iter();
+            offered.any(|offered| offered.device == *device && offered.admits_another)
+        };
+        let own = blueprint.devices().iter();
+        let mut steered = own.filter(|port| !is_shared(&port.device)).peekable();
+        let has_rights = steered.peek().is_none() || may_steer();
+        let mut of_other = self.offer.devices.iter();
+        has_rights
+            && steered.all(|port| {
+                let queues = port.queues.max(blueprint.workers.count as u16);
+                queues == 1 && admits(&port.device)
+            })
+            && of_other.all(|device| is_shared(device) || admits(device))
     }
 
     /// Both processes have their ports open.
@@ -287,6 +304,7 @@ impl Predecessor {
             .map_err(|_| UpgradeError::Foreign("ports that are none"))?;
         built.settle(&self.offer);
         self.is_ours(ours)?;
+        built.node.agent.ports.own();
         built.put_in_place();
         built.leave_out(drained)?;
         Ok((built.node, since.elapsed() + Duration::from_nanos(waited)))
@@ -361,7 +379,11 @@ impl Predecessor {
         let records: &(dyn Records + Sync) = &self.records;
         restore_compositions(&mut blueprint, records).map_err(BuildError::from)?;
         let sockets = if is_beside { set_aside(&mut blueprint) } else { Vec::new() };
-        let mut node = Node::build_with(eal, blueprint, None)?;
+        let devices = match is_beside {
+            true => Devices::Beside(&self.offer.ports),
+            false => Devices::Own,
+        };
+        let mut node = Node::build_with(eal, blueprint, None, devices)?;
         node.agent.persistence.configured = configured;
         for offered in self.offer.functions.iter().filter(|offered| offered.is_reachable) {
             node.workers.iter_mut().for_each(|worker| worker.begin_reachable(&offered.name));
@@ -370,7 +392,7 @@ impl Predecessor {
         // Behind a process that has closed its ports there is none to share packets with.
         let ports = node.agent.ports.iter().enumerate().filter(|_| is_beside);
         for (number, port) in ports {
-            if let Some(of_port) = port.ingress()? {
+            if let Some(of_port) = port.behind().ingress(Holder::Second)? {
                 of_port.shut()?;
                 ingress.push((number as u16, port.name().to_owned(), of_port));
             }

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weft_dataplane::worker::Worker;
-use weft_dpdk::{Eal, Ingress, await_delivery};
+use weft_dpdk::{Eal, Holder, Ingress, await_delivery};
 use weft_function::Scope;
 
 use self::received::Received;
@@ -444,7 +444,7 @@ fn send_prepared(conversation: &mut Conversation, prepared: &Prepared) -> io::Re
 fn shared(ports: &Ports) -> io::Result<Vec<SharedPort>> {
     let mut shared = Vec::new();
     for (number, port) in ports.iter().enumerate() {
-        if let Some(ingress) = port.ingress()? {
+        if let Some(ingress) = port.behind().ingress(Holder::First)? {
             let name = port.name().to_owned();
             shared.push(SharedPort { number: number as u16, name, ingress });
         }

@@ -5,12 +5,29 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use serde::{Deserialize, Serialize};
 use weft_dataplane::parse::local::OwnAddresses;
 use weft_dataplane::worker::{Attachment, Inlet};
-use weft_dpdk::{Eal, Ingress, Link, Pool, Port, PortOptions, PortStatistics, Spreading};
+use weft_dpdk::{Eal, Holder, Ingress, Link, Pool, Port, PortOptions, PortStatistics, Spreading};
 
 /// Nanoseconds between two attempts to open a device that is gone.
 const TRY_EVERY: u64 = 1_000_000_000;
+
+/// The device of a port as another process hears of it that is to have the node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OfferedDevice {
+    /// The device string.
+    pub device: String,
+    /// Its own MAC address; all zero where it has none.
+    pub mac: [u8; 6],
+    /// How many receive queues it has.
+    pub rx_queues: u16,
+    /// How many transmit queues it has.
+    pub tx_queues: u16,
+    /// Whether that process may have it open at the same time.
+    pub admits_another: bool,
+}
 
 /// How a port was opened, and is opened again.
 #[derive(Debug)]
@@ -126,8 +143,28 @@ impl PortDevice {
     ///
     /// # Errors
     /// As [`Port::ingress`].
-    pub fn ingress(&self) -> std::io::Result<Option<Ingress>> {
-        self.port.as_ref().map_or(Ok(None), Port::ingress)
+    pub fn ingress(&self, holder: Holder) -> std::io::Result<Option<Ingress>> {
+        self.port.as_ref().map_or(Ok(None), |port| port.ingress(holder))
+    }
+
+    /// What another process hears of it, for which it is prepared now; none while it is gone.
+    pub fn offered(&self) -> Option<OfferedDevice> {
+        let port = self.port.as_ref()?;
+        Some(OfferedDevice {
+            device: self.opening.device.clone(),
+            mac: port.mac(),
+            rx_queues: port.rx_queues(),
+            tx_queues: port.tx_queues(),
+            admits_another: port.admits_another(),
+        })
+    }
+
+    /// As [`Port::own`]; it is opened again as this process's own.
+    pub fn own(&mut self) {
+        self.opening.options.is_beside = false;
+        if let Some(port) = &self.port {
+            port.own();
+        }
     }
 
     /// Looks whether it has gone, or is back, `now` nanoseconds after the start of the clock.

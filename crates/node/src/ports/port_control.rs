@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weft_dataplane::command::{Command, Punt, Punted};
 use weft_dataplane::counters::Ignored;
-use weft_dpdk::{Ingress, Packet, Pool, PortStatistics};
+use weft_dpdk::{Packet, Pool, PortStatistics};
 use weft_function::{Headers, Metadata, PacketMetadata};
 use weft_node_config::PortPlan;
 use weft_wire::{EtherType, MacAddress, ethernet};
@@ -195,12 +195,14 @@ impl PortControl {
         })
     }
 
-    /// What it takes in, where another process may take it in, too.
-    ///
-    /// # Errors
-    /// As [`Port::ingress`].
-    pub fn ingress(&self) -> std::io::Result<Option<Ingress>> {
-        self.device.ingress()
+    /// Its device, while two processes of the node share or pass it.
+    pub(crate) fn behind(&self) -> &PortDevice {
+        &self.device
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn behind_mut(&mut self) -> &mut PortDevice {
+        &mut self.device
     }
 
     /// What its device has counted.

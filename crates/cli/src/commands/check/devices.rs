@@ -96,10 +96,10 @@ fn ask(eal: &Eal, blueprint: &Blueprint, plan: &PortPlan) -> Asked {
         rx_queues: plan.queues,
         tx_queues: blueprint.workers.count as u16,
         descriptors: plan.descriptors,
-        steering: None,
         checksums: plan.checksums,
         sends_own_buffers: blueprint.sends_own_buffers(),
         mtu: plan.mtu,
+        ..PortOptions::default()
     };
     let mut asked = Asked {
         port: plan.name.clone(),

@@ -1,15 +1,18 @@
 //! Sockets of the kernel that drivers receive by: what is lost in front of them, and which of
 //! them a packet goes to.
 
+mod calls;
 mod channels;
 mod fanout;
 mod packet;
 mod program;
+mod tap;
 mod xdp;
 
 pub(super) use channels::{Given, Wanted};
 pub(super) use fanout::joining;
 pub(super) use packet::PacketSockets;
+pub(super) use tap::unchanged;
 pub(super) use xdp::XdpSockets;
 
 pub use program::{Steering, SteeringKey, SteeringRun};

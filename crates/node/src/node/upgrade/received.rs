@@ -68,7 +68,8 @@ impl Received {
             let seen = seen.iter().map(|(digest, times)| (*digest, *times)).collect();
             Some((port.name.clone(), (count, seen)))
         };
-        Drained { seen: ports.iter().filter_map(digests).collect() }
+        let copying = ports.iter().filter(|port| port.ingress.copies());
+        Drained { seen: copying.filter_map(digests).collect() }
     }
 }
 

@@ -43,6 +43,7 @@ pub struct Process {
 impl Process {
     /// Starts `program function NAME --attach RING --once`.
     pub fn start(launch: &Launch<'_>) -> io::Result<Process> {
+        weft_dpdk::keep_from_children()?;
         let mut command = Command::new(launch.program);
         if let Some(user) = launch.user {
             command.uid(user).gid(user);

@@ -45,6 +45,7 @@ impl Program {
 
     fn start(&self) -> Result<Child, String> {
         let path = self.path.as_ref().map_err(|error| format!("the program: {error}"))?;
+        weft_dpdk::keep_from_children().map_err(|error| format!("its descriptors: {error}"))?;
         let mut command = Command::new(path);
         // The new process tells the service manager itself that it is alive.
         command.args(&self.arguments).env_remove("WATCHDOG_PID");

@@ -1,0 +1,184 @@
+#!/usr/bin/env bash
+# Processes that take a node over from each other (`weft run --take-over`) whose ports are no AF_PACKET
+# sockets, while datagrams pass it in both directions. TAP devices are both processes': no datagram is
+# lost, doubled or out of order. Those of AF_XDP are closed by one and opened by the other: some are lost
+# then, and none before that or where a process is refused.
+#
+#   UPGRADES=20 RATE=5000 upgrade-ports.sh    that many times, under so many datagrams a second
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
+# shellcheck source-path=SCRIPTDIR source=../lib/report.sh
+. ../lib/report.sh
+# shellcheck source-path=SCRIPTDIR source=../lib/netns.sh
+. ../lib/netns.sh
+# shellcheck source-path=SCRIPTDIR source=../lib/node.sh
+. ../lib/node.sh
+# shellcheck source-path=SCRIPTDIR source=../lib/upgrade.sh
+. ../lib/upgrade.sh
+
+UPGRADES=${UPGRADES:-4}
+RATE=${RATE:-2000}
+
+gain_privileges "$@"
+start_namespaces
+export WEFT_SOCKET=$netns_work/node.sock
+build_topology 1500
+
+# write_node_file ACCESS CORE: the node on these two devices.
+write_node_file() {
+    cat >"$netns_work/node.yaml" <<YAML
+apiVersion: weft/v1
+kind: Node
+metadata: {name: router}
+limits: {bearers: 8}
+ports:
+  access: {device: "$1", direction: uplink, mac: "02:00:00:00:00:11", addresses: [$GATEWAY_A4/24]}
+  core: {device: "$2", direction: downlink, mac: "02:00:00:00:00:12", addresses: [$GATEWAY_B4/24]}
+functions:
+  count: {function: counter, process: {onFailure: drop}}
+users:
+  - {name: like-me, match: {ipv4: 10.0.9.9}}
+rules: |
+  from access -> count
+  from core -> count
+  from count when direction == downlink -> access
+  from count -> core
+YAML
+}
+
+cat >"$netns_work/bearers.yaml" <<YAML
+- {id: 1, like: like-me, match: {ipv4: $ADDRESS_A4}}
+YAML
+
+# usage: packets of the user that the node has counted, both ways.
+usage() {
+    curl --no-progress-meter --unix-socket "$WEFT_SOCKET" http://weft/v1/bearers/1 |
+        jq '.contexts[] | select(.function == "count") | .values.packets'
+}
+
+starts() {
+    start_node && says 'added 1' "$WEFT" ctl bearer add --file "$netns_work/bearers.yaml"
+}
+
+they_take_over() {
+    local at
+    : >"$netns_work/waited"
+    for at in $(seq "$UPGRADES"); do
+        sleep 0.3
+        take_over "$WEFT" || { echo "upgrade $at" && return 1; }
+    done
+    note "packets waited, ms: $(paste -sd' ' "$netns_work/waited")"
+}
+
+# with_file SED PATTERN: a process with a configuration that was changed so is refused.
+with_file() {
+    sed "$1" "$netns_work/node.yaml" >"$netns_work/changed.yaml"
+    refused "$2" "$WEFT" run --take-over "$netns_work/changed.yaml"
+}
+
+is_killed_midway() {
+    local delay
+    for delay in 0.05 0.1 0.2; do
+        start_in n "$netns_work/killed.log" "$WEFT" run --take-over "$netns_work/node.yaml"
+        sleep "$delay"
+        # Past this line it has the node.
+        grep -qs 'was taken over' "$netns_work/killed.log" && { node=$started && return; }
+        stop "$started" KILL
+        is_gone "$node" && { echo "killed after $delay s, and the node with it" && return 1; }
+    done
+    return 0
+}
+
+start_traffic() {
+    start_datagrams a "$ADDRESS_A4" b "$ADDRESS_B4"
+}
+
+end_traffic() {
+    sleep 0.3
+    end_datagrams
+}
+
+# --- TAP -----------------------------------------------------------------------------
+
+bridge() {
+    in_ns n ip link add "br-$1" type bridge forward_delay 0 &&
+        in_ns n ip link set "$1" master "br-$1" &&
+        in_ns n ip link set "$2" master "br-$1" &&
+        in_ns n ip link set "br-$1" up
+}
+
+bridges() {
+    bridge "$PORT_ACCESS" tap-access && bridge "$PORT_CORE" tap-core
+}
+
+# has_queues COUNT: so many processes have each of the TAP devices.
+has_queues() {
+    local device
+    for device in tap-access tap-core; do
+        [ "$(in_ns n sh -c "echo /sys/class/net/$device/queues/tx-*" | wc -w)" -eq "$1" ] || return 1
+    done
+}
+
+# of_process FIELD: what the node says of the process of its function.
+of_process() {
+    "$WEFT" show runtime --json | jq -r ".functions[] | select(.name == \"count\") | .process.$1"
+}
+
+# keeps_nothing_of_the_node: the process of the function has no descriptor of a device.
+keeps_nothing_of_the_node() {
+    local process
+    [ "$(of_process state)" = running ] || return 1
+    process=$(of_process process)
+    ! find "/proc/$process/fd" -lname '/dev/net/tun' | grep . 
+}
+
+# has_a_queue: another program has a queue of a device.
+has_a_queue() {
+    start_in n "$netns_work/queue.log" python3 -c '
+import fcntl, os, signal, struct
+queue = os.open("/dev/net/tun", os.O_RDWR)
+TUNSETIFF, IFF_TAP, IFF_MULTI_QUEUE = 0x400454CA, 2, 0x100
+fcntl.ioctl(queue, TUNSETIFF, struct.pack("16sH22x", b"tap-access", IFF_TAP | IFF_MULTI_QUEUE))
+signal.pause()'
+    wait_until 20 sh -c "ip netns exec $(ns n) sh -c 'echo /sys/class/net/tap-access/queues/tx-*' | grep -q tx-1"
+}
+
+over_tap() {
+    write_node_file net_tap0,iface=tap-access net_tap1,iface=tap-core
+    try "TAP: the node starts" starts || return
+    check "TAP: bridges" bridges
+    check "TAP: host a reaches host b" lossless a "$ADDRESS_B4"
+    begun=$(usage)
+    start_traffic
+    try "TAP: the node goes from process to process" they_take_over
+    check "TAP: one process has the devices" wait_until 10 has_queues 1
+    check "TAP: a configuration without the user's kind is refused" \
+        with_file 's/name: like-me/name: like-you/' 'bearer 1: .*like-me'
+    check "TAP: a configuration of another node is refused" \
+        with_file 's/name: router/name: other/' 'node router.*node other'
+    check "TAP: one process has the devices" wait_until 10 has_queues 1
+    try "TAP: a new process is killed midway" is_killed_midway
+    try "TAP: the function goes into a process" says . "$WEFT" ctl function count --composition process
+    check "TAP: which keeps nothing of the node's" wait_until 20 keeps_nothing_of_the_node
+    try "TAP: the node goes from process to process with it" they_take_over
+    check "TAP: one process has the devices" wait_until 10 has_queues 1
+    try "TAP: the function comes back" says . "$WEFT" ctl function count --composition call
+    end_traffic
+    check "TAP: no datagram is lost, doubled or out of order" nothing_is_lost a b
+    check "TAP: each is counted once" equal "packets" "$(usage)" "$((begun + $(all_of came)))"
+    try "TAP: another program has a queue of a device" has_a_queue
+    check "TAP: a process is refused then" \
+        refused 'a third process has the TAP device tap-access open' "$WEFT" run --take-over "$netns_work/node.yaml"
+    stop "$started" KILL
+    check "TAP: host a reaches host b" lossless a "$ADDRESS_B4"
+    stop_node TERM
+}
+
+if ! [ -c /dev/net/tun ]; then
+    skip "TAP" "there is no /dev/net/tun"
+elif [ "$WEFT_PRIVILEGE" = user ]; then
+    skip "TAP" "programs that choose a queue need root, a user namespace does not do"
+else
+    over_tap
+fi
+close_report
