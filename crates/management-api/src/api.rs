@@ -68,6 +68,26 @@ pub struct Upgraded {
     pub process: u32,
     /// For how long packets waited, in nanoseconds, as the old process saw it.
     pub waited: u64,
+    /// How ports went over.
+    #[serde(default)]
+    pub ports: PortsWent,
+}
+
+/// How ports went over to another process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum PortsWent {
+    /// Both processes had them open, and no packet was lost.
+    #[default]
+    Beside,
+    /// One has closed them, and then the other has opened them: for so many nanoseconds none had
+    /// them, and what came was lost.
+    InTurn {
+        /// How many.
+        closed: u64,
+    },
+    /// They are closed as this is said, and are opened once the other process has built the node.
+    Behind,
 }
 
 /// How a function is to be run from now on.

@@ -30,7 +30,7 @@ use weft_wire::MacAddress;
 use self::elsewhere::Elsewhere;
 use self::rings::Rings;
 use self::steering::queues_of_users;
-use self::worker::Shared;
+use self::worker::{Shared, looked_at};
 use crate::agent::{Agent, Configuration, Handle, PANIC_WARNINGS, Persistence, configured};
 use crate::bearer::session::Sessions;
 use crate::bearer::{Bearers, Listeners, Subscribers};
@@ -63,6 +63,8 @@ pub enum Devices<'a> {
     Own,
     /// Another process has these open as well, which stay as they are if nothing comes of this node.
     Beside(&'a [OfferedDevice]),
+    /// Another process has them: they are opened once it has closed them.
+    Held(&'a [OfferedDevice]),
 }
 
 /// An agent with its workers.
@@ -322,8 +324,9 @@ fn port_controls(blueprint: &Blueprint, ports: Vec<OpenPort>) -> Vec<PortControl
     let neighbours = blueprint.limits.neighbours as usize;
     let own: Arc<[_]> = own_addresses(blueprint).collect();
     let port_control = |(number, (open, plan)): (usize, (OpenPort, &PortPlan))| {
-        let OpenPort { port, mac, opening } = open;
-        let device = PortDevice::new(number as u16, opening, port);
+        let looked_at = looked_at(blueprint, plan, open.mac);
+        let OpenPort { port, tx_queues, mac, opening } = open;
+        let device = PortDevice::new(number as u16, opening, (port, tx_queues), looked_at);
         PortControl::new(number as u16, plan, mac, device, own.clone(), neighbours)
     };
     ports.into_iter().zip(&blueprint.ports).enumerate().map(port_control).collect()
@@ -334,14 +337,16 @@ impl<'a> Devices<'a> {
     fn offered(self, device: &str) -> Option<&'a OfferedDevice> {
         match self {
             Devices::Own => None,
-            Devices::Beside(all) => all.iter().find(|offered| offered.device == device),
+            Devices::Beside(all) | Devices::Held(all) => all.iter().find(|offered| offered.device == device),
         }
     }
 }
 
-/// A port that was opened, and the MAC address it uses.
+/// A port that was opened, or that another process has open still; how many queues it has for
+/// packets that are sent, and the MAC address it uses.
 struct OpenPort {
-    port: Port,
+    port: Option<Port>,
+    tx_queues: u16,
     mac: MacAddress,
     opening: Opening,
 }
@@ -368,14 +373,22 @@ fn open_ports(
             mac: offered.map(|offered| offered.mac),
             is_beside: matches!(devices, Devices::Beside(_)),
         };
-        let port = Port::open(eal, &plan.device, &options, pool)
-            .map_err(|error| BuildError::Port { port: plan.name.clone(), error })?;
-        let mac = plan.mac.or(Some(port.mac()).filter(|mac| *mac != [0; 6]));
+        let (port, own_mac, tx_queues) = match (devices, offered) {
+            (Devices::Held(_), Some(offered)) => (None, offered.mac, offered.tx_queues),
+            _ => {
+                let port = Port::open(eal, &plan.device, &options, pool)
+                    .map_err(|error| BuildError::Port { port: plan.name.clone(), error })?;
+                let (mac, queues) = (port.mac(), port.tx_queues());
+                (Some(port), mac, queues)
+            }
+        };
+        let mac = plan.mac.or(Some(own_mac).filter(|mac| *mac != [0; 6]));
         // Locally administered, for devices without an address of their own.
         let mac = MacAddress(mac.unwrap_or([2, 0, 0, 0, 0, number as u8 + 1]));
         let (worker, workers) = (plan.worker, blueprint.workers.count);
         let (device, pool) = (plan.device.clone(), pool.clone());
-        Ok(OpenPort { port, mac, opening: Opening { device, options, pool, worker, workers } })
+        let opening = Opening { device, options, pool, worker, workers };
+        Ok(OpenPort { port, tx_queues, mac, opening })
     };
     blueprint.devices().iter().enumerate().map(open).collect()
 }

@@ -34,7 +34,7 @@ pub use agent::{
 pub use error::{BuildError, NotComposed, Refused};
 pub use migration::{contexts, transfer};
 pub use node::{
-    Beside, HandedOver, Node, Predecessor, Running, StandingNode, TakeOverError, UpgradeError,
+    Beside, HandedOver, Node, Predecessor, Running, StandingNode, TakeOverError, UpgradeError, Way,
 };
 pub use weft_dataplane::worker::Idle;
 pub use weft_dataplane::worker::Worker;

@@ -12,6 +12,7 @@ use std::net::IpAddr;
 
 use weft_dataplane::command::Command;
 use weft_dataplane::counters::DropReason;
+use weft_dataplane::worker::Attachment;
 use weft_dpdk::{Packet, Pool};
 use weft_function::Metadata;
 use weft_wire::MacAddress;
@@ -57,6 +58,39 @@ impl Ports {
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &PortControl> {
         self.0.iter()
+    }
+
+    /// Closes all devices for another process; workers have given their queues back.
+    pub fn give_away(&mut self) {
+        self.0.iter_mut().for_each(|port| port.behind_mut().give_away());
+    }
+
+    /// Opens the devices that another process has had; what workers get of them: for each port in
+    /// the order of their numbers.
+    ///
+    /// # Errors
+    /// Which one does not open, and why: all stay closed then.
+    pub fn take(&mut self) -> Result<Vec<Vec<Attachment>>, String> {
+        let mut taken = Vec::new();
+        for number in 0..self.0.len() {
+            let port = &mut self.0[number];
+            match port.behind_mut().take() {
+                Ok(attachments) => taken.push(attachments),
+                Err(why) => {
+                    let why = format!("port {}: {why}", port.name());
+                    drop(taken);
+                    self.0[..number].iter_mut().for_each(|port| port.behind_mut().give_away());
+                    return Err(why);
+                }
+            }
+            port.announce();
+        }
+        Ok(taken)
+    }
+
+    /// Goes on without devices that another process has had, and looks for them.
+    pub fn wait_for_return(&mut self) {
+        self.0.iter_mut().for_each(|port| port.behind_mut().wait_for_return());
     }
 
     /// Their devices are this process's alone.

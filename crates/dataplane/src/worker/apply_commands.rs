@@ -401,19 +401,24 @@ impl Worker {
     /// there from now on is dropped as `port_gone`.
     #[cold]
     fn detach(&mut self, port: u16, answer: &Sender<Attachment>) {
+        // Without an agent there is none to give it to.
+        let _ = answer.send(self.give_port(port));
+    }
+
+    /// The same, to who closes the device.
+    pub fn give_port(&mut self, port: u16) -> Attachment {
         self.carry_all_waiting();
         let all = std::mem::take(&mut self.inlets);
         let (inlets, rest) = all.into_iter().partition(|inlet| inlet.port == port);
         self.inlets = rest;
         let outlet = self.departure.outlets.get_mut(usize::from(port));
         let queue = outlet.and_then(|outlet| outlet.detach(&self.counters));
-        // Without an agent there is none to give it to.
-        let _ = answer.send(Attachment { port, inlets, queue });
+        Attachment { port, inlets, queue }
     }
 
     /// Takes the queues of a device that is back.
     #[cold]
-    fn attach(&mut self, attachment: Attachment) {
+    pub fn attach(&mut self, attachment: Attachment) {
         let Attachment { port, inlets, queue } = attachment;
         self.inlets.extend(inlets);
         if let Some((outlet, queue)) = self.departure.outlets.get_mut(usize::from(port)).zip(queue)

@@ -3,7 +3,6 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::ptr::null;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weft_dpdk_sys as sys;
@@ -19,7 +18,6 @@ use super::sockets::{Given, PacketSockets, Wanted, XdpSockets, joining, unchange
 use crate::buffer::Pool;
 use crate::eal::Eal;
 use crate::error::invalid;
-use crate::lock;
 use crate::numa;
 
 /// Longest buffer that AF_XDP takes, less what is in front of a packet.
@@ -179,10 +177,7 @@ impl Device {
     /// # Errors
     /// What is wrong and what to do about it.
     pub(crate) fn start(&mut self, options: &PortOptions, pool: &Pool) -> io::Result<(u16, u16)> {
-        /// New sockets are told by those that there were before.
-        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let started = if self.driver.is_some_and(|driver| driver.has_xdp_sockets()) {
-            let _turn = lock(&ONE_AT_A_TIME);
             let (started, sockets) = XdpSockets::made_by(|| self.set_up(options, pool));
             self.xdp_sockets = sockets;
             started
@@ -432,6 +427,7 @@ impl Drop for Device {
             sys::rte_eth_dev_stop(self.id);
             sys::rte_eth_dev_close(self.id);
         }
+        self.xdp_sockets.close();
         unplug(self.bus, &self.name);
     }
 }

@@ -100,8 +100,7 @@ static DRIVERS: [Driver; 5] = [
         kernel: Kernel::Uses,
         queue_packets: 2048,
         queue_refused: Some(
-            "AF_XDP holds this interface already, or held it before in this process; \
-             make the interface anew. Or the other end of a veth pair sends by more queues than \
+            "AF_XDP holds this interface already. Or the other end of a veth pair sends by more queues than \
              this one receives by: ethtool -L PEER tx 1",
         ),
         queues: Some(("queue_count", 1)),

@@ -71,7 +71,10 @@ pub struct Offer {
     pub handover: Option<(u32, String)>,
     /// Devices of its ports.
     pub devices: Vec<String>,
-    /// The same with what they have, where that is said.
+    /// Its workers, where that is said.
+    #[serde(default)]
+    pub workers: usize,
+    /// Its devices with what they have, where that is said.
     #[serde(default)]
     pub ports: Vec<OfferedDevice>,
     /// Its functions.
@@ -187,6 +190,7 @@ impl Offering<'_> {
             standby: self.node.blueprint.standby.as_ref().map(|plan| plan.node.0),
             handover: part_in_moves(self.node.blueprint),
             devices: self.node.blueprint.devices().iter().map(|port| port.device.clone()).collect(),
+            workers: self.node.blueprint.workers.count,
             ports: self.node.ports.iter().filter_map(|port| port.behind().offered()).collect(),
             functions: functions.collect(),
             neighbours: neighbours.collect(),

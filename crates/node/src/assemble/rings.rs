@@ -45,7 +45,7 @@ impl Rings {
                 rings.to[from].push(producer);
             }
             for (number, open) in ports.iter().enumerate() {
-                let queues = usize::from(open.port.tx_queues());
+                let queues = usize::from(open.tx_queues);
                 let mut producer = None;
                 if from >= queues {
                     let (put, take) = Ring::new(eal, "relay", CROSSING_RING)?;

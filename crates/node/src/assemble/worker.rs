@@ -112,30 +112,14 @@ impl Shared<'_> {
     /// The receive queues that a worker polls.
     fn inlets(&self, number: usize) -> Vec<Inlet> {
         let count = self.blueprint.workers.count;
-        let addresses: Vec<_> = own_addresses(self.blueprint).collect();
-        let is_ipv4 = |address: &IpAddr| match address {
-            IpAddr::V4(address) => Some(*address),
-            IpAddr::V6(_) => None,
-        };
-        let ipv4: Vec<_> = addresses.iter().filter_map(is_ipv4).collect();
-        let subnets = self.blueprint.ports.iter().flat_map(|port| &port.addresses);
-        let broadcasts = subnets.filter_map(|(address, length)| broadcast_of(*address, *length));
-        let broadcasts: Vec<_> = broadcasts.collect();
-        let routed = self.blueprint.ports.iter().filter(|plan| plan.is_routed());
-        let least_mtu = routed.map(|plan| plan.mtu).min().unwrap_or(u16::MAX);
         let mut inlets = Vec::new();
         for (port, (open, plan)) in self.ports.iter().zip(&self.blueprint.ports).enumerate() {
-            let own = (!plan.addresses.is_empty()).then(|| OwnAddresses {
-                mac: open.mac,
-                addresses: addresses.clone(),
-                ipv4: ipv4.clone(),
-                broadcasts: broadcasts.clone(),
-                least_mtu,
-                service: self.blueprint.has_service_headers(),
-            });
-            for queue in 0..open.port.rx_queues() {
+            // One that another process has is received from later.
+            let Some(device) = &open.port else { continue };
+            let own = looked_at(self.blueprint, plan, open.mac);
+            for queue in 0..device.rx_queues() {
                 if (plan.worker + usize::from(queue)) % count == number
-                    && let Some(queue) = open.port.take_rx(queue)
+                    && let Some(queue) = device.take_rx(queue)
                 {
                     inlets.push(Inlet { port: port as u16, queue, own: own.clone() });
                 }
@@ -183,9 +167,10 @@ impl Shared<'_> {
             paths.map(|(port, plan)| Outlet::new(port as u16, OutletKind::Path, plan.mtu, None));
         ports
             .filter_map(|(port, ((open, plan), relay))| {
-                let way = match relay {
-                    Some(ring) => OutletKind::Worker(ring),
-                    None => OutletKind::Queue(open.port.take_tx(number as u16)?),
+                let way = match (relay, &open.port) {
+                    (Some(ring), _) => OutletKind::Worker(ring),
+                    (None, Some(device)) => OutletKind::Queue(device.take_tx(number as u16)?),
+                    (None, None) => OutletKind::Gone,
                 };
                 Some(Outlet::new(port as u16, way, plan.mtu, self.routed(open, plan)))
             })
@@ -221,4 +206,32 @@ impl Shared<'_> {
             Classification::Linear => classifier.linear(),
         }
     }
+}
+
+/// What workers look at before a packet from a port with this MAC address is routed; none at a
+/// transparent port.
+pub(super) fn looked_at(
+    blueprint: &Blueprint,
+    plan: &PortPlan,
+    mac: MacAddress,
+) -> Option<OwnAddresses> {
+    if plan.addresses.is_empty() {
+        return None;
+    }
+    let addresses: Vec<_> = own_addresses(blueprint).collect();
+    let is_ipv4 = |address: &IpAddr| match address {
+        IpAddr::V4(address) => Some(*address),
+        IpAddr::V6(_) => None,
+    };
+    let subnets = blueprint.ports.iter().flat_map(|port| &port.addresses);
+    let broadcasts = subnets.filter_map(|(address, length)| broadcast_of(*address, *length));
+    let routed = blueprint.ports.iter().filter(|plan| plan.is_routed());
+    Some(OwnAddresses {
+        mac,
+        ipv4: addresses.iter().filter_map(is_ipv4).collect(),
+        addresses,
+        broadcasts: broadcasts.collect(),
+        least_mtu: routed.map(|plan| plan.mtu).min().unwrap_or(u16::MAX),
+        service: blueprint.has_service_headers(),
+    })
 }

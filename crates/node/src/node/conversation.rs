@@ -8,7 +8,7 @@
 //! old      SUBJECTS*  whose contexts there are
 //! old      MOVES?     its part in moves of users
 //! old      PREPARED   the store is closed
-//!     new  READY      everything is there but contexts; 1 where its ports are open, else 0
+//!     new  READY      everything is there but contexts; how ports go over (u8)
 //! old      OPEN       no packet is carried any more, for how long (u64, nanoseconds)
 //!     new  OPENED     its ports take packets in
 //! old      CONTEXTS*  function (u16), then for each: position among subjects (u32), length
@@ -17,11 +17,17 @@
 //!     new  TAKEN      it can go on
 //! old      YOURS      it does not go on; octets for those who speak for the node
 //! ```
-//! `*` may come any number of times, `?` once or not at all. A new process whose ports cannot be open beside the old
-//! one's answers READY 0; OPEN and OPENED are left out, and it opens its ports once the old
-//! process has closed the conversation behind YOURS. Until YOURS either may say REFUSED with a
-//! reason, or go away, and the old process goes on. Each message is its kind (u8), the length of
-//! what follows (u32, little endian), and that.
+//! `*` may come any number of times, `?` once or not at all. That is how it goes where ports of both
+//! processes may be open at the same time (READY 1). Otherwise OPEN and OPENED are left out, and
+//!
+//! - READY 2: the new process has built all but its ports. Behind TAKEN the old one closes its own
+//!   and says CLOSED, and the new one opens its own and says OPENED;
+//! - READY 0: the new process has built nothing. It opens its ports once the old one has closed the
+//!   conversation behind YOURS.
+//!
+//! READY 2 is for an old process that says in its offer what its ports are like. Until YOURS either
+//! may say REFUSED with a reason, or go away, and the old process goes on. Each message is its kind
+//! (u8), the length of what follows (u32, little endian), and that.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -47,9 +53,41 @@ pub(super) enum Kind {
     Yours,
     Refused,
     Moves,
+    Closed,
 }
 
-const KINDS: [Kind; 14] = [
+/// How ports go over to another process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The other process builds the node once this one has ended.
+    Behind,
+    /// Both processes have them open at the same time.
+    Beside,
+    /// This process closes them, and the other one, which has built the rest, opens them.
+    InTurn,
+}
+
+impl Way {
+    /// As READY says it.
+    pub(super) fn octet(self) -> u8 {
+        self as u8
+    }
+
+    /// What READY says.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(super) fn heard(octets: &[u8]) -> Result<Way, UpgradeError> {
+        match octets {
+            [0] => Ok(Way::Behind),
+            [1] => Ok(Way::Beside),
+            [2] => Ok(Way::InTurn),
+            _ => Err(UpgradeError::Foreign("ports that go over in no known way")),
+        }
+    }
+}
+
+const KINDS: [Kind; 15] = [
     Kind::Offer,
     Kind::Accept,
     Kind::Records,
@@ -64,6 +102,7 @@ const KINDS: [Kind; 14] = [
     Kind::Yours,
     Kind::Refused,
     Kind::Moves,
+    Kind::Closed,
 ];
 
 /// Longest message of the old process, and of the new one, in octets.

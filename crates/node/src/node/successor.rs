@@ -1,6 +1,7 @@
 //! The new process: has the node from another one.
 
 mod built;
+mod in_turn;
 
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -9,11 +10,11 @@ use std::{fmt, io};
 
 use weft_dataplane::worker::Worker;
 use weft_dpdk::{Eal, Holder, is_shared, may_steer};
-use weft_node_config::Blueprint;
+use weft_node_config::{Blueprint, PortPlan};
 use weft_state::{Collection, Records, Store};
 
 use self::built::{Built, Destination, set_aside};
-use super::conversation::{Conversation, Drained, Kind, OF_OLD, UpgradeError};
+use super::conversation::{Conversation, Drained, Kind, OF_OLD, UpgradeError, Way};
 use super::upgrade::scope_at;
 use super::{Node, keeping};
 use crate::agent::{
@@ -249,11 +250,33 @@ impl Predecessor {
             let why = "state: a node that has a standby stays with its folder; restart the node";
             return Err(UpgradeError::Refused(why.to_owned()).into());
         }
-        let are_shared = self.are_shared(&blueprint) && self.when_closed.0.is_none();
-        match are_shared && !has_vf(&self.offer, &blueprint) {
-            true => self.take_beside(eal, (blueprint, store), ours),
-            false => self.take_behind(eal, (blueprint, store), ours),
+        match self.way(&blueprint) {
+            Way::Beside => self.take_beside(eal, (blueprint, store), ours),
+            Way::InTurn => self.take_in_turn(eal, (blueprint, store), ours),
+            Way::Behind => self.take_behind(eal, (blueprint, store), ours),
         }
+    }
+
+    /// How the ports of a node of this configuration come over.
+    fn way(&self, blueprint: &Blueprint) -> Way {
+        if self.when_closed.0.is_some() || has_vf(&self.offer, blueprint) {
+            return Way::Behind;
+        }
+        match (self.are_shared(blueprint), self.are_known(blueprint)) {
+            (true, _) => Way::Beside,
+            (false, true) => Way::InTurn,
+            (false, false) => Way::Behind,
+        }
+    }
+
+    /// Whether it is known of all ports what they will be like, so that the node can be built
+    /// before they are open.
+    fn are_known(&self, blueprint: &Blueprint) -> bool {
+        let is_known = |port: &PortPlan| {
+            let mut offered = self.offer.ports.iter();
+            offered.any(|one| one.device == port.device && one.rx_queues == port.queues)
+        };
+        self.offer.workers == blueprint.workers.count && blueprint.devices().iter().all(is_known)
     }
 
     /// Whether both processes may have all ports open at the same time.
@@ -281,10 +304,10 @@ impl Predecessor {
         (blueprint, store): (Blueprint, Option<Store>),
         ours: Ours<'_>,
     ) -> Result<(Node, Duration), TakeOverError> {
-        let mut built = self.build(eal, blueprint, store, true)?;
+        let mut built = self.build(eal, (blueprint, store), Way::Beside)?;
         built.wait_for_functions()?;
         built.node.workers.iter_mut().for_each(Worker::discard_received);
-        self.conversation.say(Kind::Ready, &[1])?;
+        self.conversation.say(Kind::Ready, &[Way::Beside.octet()])?;
         let waited = self.conversation.hear_only(Kind::Open)?;
         let since = Instant::now();
         let waited = waited.try_into().map_or(0, u64::from_le_bytes);
@@ -317,7 +340,7 @@ impl Predecessor {
         (blueprint, store): (Blueprint, Option<Store>),
         ours: Ours<'_>,
     ) -> Result<(Node, Duration), TakeOverError> {
-        self.conversation.say(Kind::Ready, &[0])?;
+        self.conversation.say(Kind::Ready, &[Way::Behind.octet()])?;
         let mut contexts = Vec::new();
         let mut since = None;
         loop {
@@ -339,7 +362,7 @@ impl Predecessor {
         if let Some(then) = self.when_closed.0.take() {
             then().map_err(TakeOverError::Ended)?;
         }
-        let mut built = self.build(eal, blueprint, store, false).map_err(ended)?;
+        let mut built = self.build(eal, (blueprint, store), Way::Behind).map_err(ended)?;
         if let Err(error) = built.wait_for_functions() {
             tracing::warn!("{error}");
         }
@@ -371,17 +394,16 @@ impl Predecessor {
     fn build(
         &mut self,
         eal: &Eal,
-        mut blueprint: Blueprint,
-        store: Option<Store>,
-        is_beside: bool,
+        (mut blueprint, store): (Blueprint, Option<Store>),
+        way: Way,
     ) -> Result<Built, TakeOverError> {
         let (keeping, configured) = (keeping(&blueprint), configured(&blueprint));
         let records: &(dyn Records + Sync) = &self.records;
         restore_compositions(&mut blueprint, records).map_err(BuildError::from)?;
-        let sockets = if is_beside { set_aside(&mut blueprint) } else { Vec::new() };
-        let devices = match is_beside {
-            true => Devices::Beside(&self.offer.ports),
-            false => Devices::Own,
+        let (devices, sockets) = match way {
+            Way::Behind => (Devices::Own, Vec::new()),
+            Way::Beside => (Devices::Beside(&self.offer.ports), set_aside(&mut blueprint)),
+            Way::InTurn => (Devices::Held(&self.offer.ports), set_aside(&mut blueprint)),
         };
         let mut node = Node::build_with(eal, blueprint, None, devices)?;
         node.agent.persistence.configured = configured;
@@ -389,8 +411,8 @@ impl Predecessor {
             node.workers.iter_mut().for_each(|worker| worker.begin_reachable(&offered.name));
         }
         let mut ingress = Vec::new();
-        // Behind a process that has closed its ports there is none to share packets with.
-        let ports = node.agent.ports.iter().enumerate().filter(|_| is_beside);
+        // Only then is there another process to share packets with.
+        let ports = node.agent.ports.iter().enumerate().filter(|_| way == Way::Beside);
         for (number, port) in ports {
             if let Some(of_port) = port.behind().ingress(Holder::Second)? {
                 of_port.shut()?;
@@ -399,7 +421,7 @@ impl Predecessor {
         }
         let has_them = self.has_its_store(store.as_ref());
         let store = store.map(|store| (store, keeping));
-        let taken = (is_beside, has_them);
+        let taken = (way != Way::Behind, has_them);
         node.agent.restoration(&mut node.workers).take_records(records, store, taken)?;
         self.records = Collection::default();
         if let Some(moves) = self.moves.take() {

@@ -1,5 +1,6 @@
 //! The old process: gives the node to another one, or goes on.
 
+mod closing;
 mod received;
 
 use std::io;
@@ -15,7 +16,7 @@ use weft_function::Scope;
 
 use self::received::Received;
 use super::Running;
-use super::conversation::{Conversation, Kind, OF_NEW, UpgradeError};
+use super::conversation::{Conversation, Kind, OF_NEW, UpgradeError, Way};
 use crate::agent::{Agent, Lease, Offer, Piece, Prepared, Stopped, position};
 use crate::bearer::session::Keep;
 use crate::ports::Ports;
@@ -51,9 +52,11 @@ pub struct HandedOver {
     pub waited: Duration,
     /// Number of that process.
     pub process: u32,
-    /// Whether it has opened its ports already.
-    is_beside: bool,
-    /// It waits for its end to open its ports, if it has not.
+    /// How its ports went over.
+    pub way: Way,
+    /// For how long no process had them open, where they went over [in turn](Way::InTurn).
+    pub closed: Option<Duration>,
+    /// That process waits for its end to open its ports, if it has not.
     conversation: Conversation,
 }
 
@@ -108,8 +111,8 @@ impl Running {
         conversation.wait_at_most(STOPPED)?;
         let mut received = Received::default();
         match self.try_to_hand_over(&mut conversation, beside, &mut received) {
-            Ok((waited, process, is_beside)) => {
-                Ok(HandedOver { waited, process, is_beside, conversation })
+            Ok(((waited, closed), process, way)) => {
+                Ok(HandedOver { waited, process, way, closed, conversation })
             }
             Err(error) => {
                 let error = conversation.why(error);
@@ -133,8 +136,8 @@ impl Running {
     /// The same. `closed` is called once nothing of the node is left that the other process waits
     /// for, before that hears it.
     pub fn leave_and(self, handed_over: HandedOver, closed: impl FnOnce()) {
-        let HandedOver { is_beside, conversation, .. } = handed_over;
-        if is_beside {
+        let HandedOver { way, conversation, .. } = handed_over;
+        if way == Way::Beside {
             // The node has stopped where the agent does not answer.
             let _ = self.handle.ask(|agent| agent.functions.end_processes());
         } else {
@@ -151,7 +154,7 @@ impl Running {
         conversation: &mut Conversation,
         beside: &mut dyn Beside,
         received: &mut Received,
-    ) -> Result<(Duration, u32, bool), UpgradeError> {
+    ) -> Result<((Duration, Option<Duration>), u32, Way), UpgradeError> {
         let stopped = |_| UpgradeError::Refused("the node is stopping".to_owned());
         let offer = self.handle.ask(|agent| agent.offering().offer()).map_err(stopped)?;
         let offer = offer.map_err(UpgradeError::Refused)?;
@@ -165,7 +168,8 @@ impl Running {
         let prepared = prepared.map_err(UpgradeError::Refused)?;
         conversation.wait_at_most(PREPARING)?;
         send_prepared(conversation, &prepared)?;
-        let is_beside = conversation.hear_only(Kind::Ready)? == [1];
+        let way = Way::heard(&conversation.hear_only(Kind::Ready)?)?;
+        let is_beside = way == Way::Beside;
         let ports = match is_beside {
             true => self.handle.ask(|agent| shared(&agent.ports)).map_err(stopped)??,
             false => Vec::new(),
@@ -183,6 +187,10 @@ impl Running {
         let octets = serde_json::to_vec(&drained).map_err(io::Error::other)?;
         conversation.say(Kind::Drained, &octets)?;
         conversation.hear_only(Kind::Taken)?;
+        let closed = match way {
+            Way::InTurn => Some(self.give_ports(conversation)?),
+            Way::Beside | Way::Behind => None,
+        };
         let goes_on_with = beside.before_yours(process).map_err(UpgradeError::Refused)?;
         self.owns_users()?;
         conversation.say(Kind::Yours, &goes_on_with)?;
@@ -193,7 +201,7 @@ impl Running {
         if waiting > 0 {
             tracing::warn!(packets = waiting, "packets that waited for idle bearers are dropped");
         }
-        Ok((since.elapsed(), process, is_beside))
+        Ok(((since.elapsed(), closed), process, way))
     }
 
     /// Opens the ports of the other process, stops receiving, and carries all that was received.
@@ -271,6 +279,7 @@ impl Running {
         if workers.is_empty() {
             return;
         }
+        self.take_ports_back(&mut workers);
         let ports = self.handle.ask(|agent| shared(&agent.ports));
         for port in ports.ok().and_then(Result::ok).into_iter().flatten() {
             if let Err(error) = port.ingress.open() {

@@ -68,6 +68,8 @@ pub(crate) struct PortDevice {
     own: Option<OwnAddresses>,
     tx_queues: u16,
     is_gone: bool,
+    /// Whether another process has it: it is closed until this one is to have it.
+    is_held: bool,
     next_try: u64,
     /// Why it could not be opened the last time.
     failure: String,
@@ -80,17 +82,24 @@ impl std::fmt::Debug for PortDevice {
 }
 
 impl PortDevice {
-    /// Of the port of that number, which is open.
-    pub fn new(number: u16, opening: Opening, port: Port) -> PortDevice {
+    /// Of the port of that number, which is open, or which another process has; with what workers
+    /// look at before a packet is routed.
+    pub fn new(
+        number: u16,
+        opening: Opening,
+        (port, tx_queues): (Option<Port>, u16),
+        own: Option<OwnAddresses>,
+    ) -> PortDevice {
         PortDevice {
             number,
             opening,
-            tx_queues: port.tx_queues(),
-            port: Some(port),
+            tx_queues,
+            is_held: port.is_none(),
+            port,
             before: PortStatistics::default(),
             link_changes_before: 0,
             leaving: None,
-            own: None,
+            own,
             is_gone: false,
             next_try: 0,
             failure: String::new(),
@@ -149,7 +158,7 @@ impl PortDevice {
 
     /// What another process hears of it, for which it is prepared now; none while it is gone.
     pub fn offered(&self) -> Option<OfferedDevice> {
-        let port = self.port.as_ref()?;
+        let port = self.port.as_ref().filter(|_| !self.is_gone)?;
         Some(OfferedDevice {
             device: self.opening.device.clone(),
             mac: port.mac(),
@@ -167,12 +176,44 @@ impl PortDevice {
         }
     }
 
+    /// Closes it for another process; workers have given its queues back.
+    pub fn give_away(&mut self) {
+        self.close();
+        self.is_held = true;
+    }
+
+    /// Opens it, if another process has had it, and says what each worker gets of it, in the order
+    /// of their numbers.
+    ///
+    /// # Errors
+    /// Why it does not open: it stays as it is.
+    pub fn take(&mut self) -> Result<Vec<Attachment>, String> {
+        if !self.is_held {
+            return Ok(Vec::new());
+        }
+        let port = self.open()?;
+        let attachments = self.attachments(&port);
+        self.port = Some(port);
+        self.is_held = false;
+        Ok(attachments)
+    }
+
+    /// Goes on as with a device that is gone, where another process has had it.
+    pub fn wait_for_return(&mut self) {
+        if std::mem::take(&mut self.is_held) {
+            (self.is_gone, self.next_try) = (true, 0);
+        }
+    }
+
     /// Looks whether it has gone, or is back, `now` nanoseconds after the start of the clock.
     pub fn look_after(&mut self, now: u64) -> Option<Step> {
+        if self.is_held {
+            return None;
+        }
         if let Some((back, missing)) = &mut self.leaving {
             for attachment in back.try_iter() {
                 *missing -= 1;
-                self.own = self.own.take().or(own_of(attachment));
+                drop(attachment);
             }
             if *missing == 0 {
                 self.leaving = None;
@@ -207,26 +248,33 @@ impl PortDevice {
             return None;
         }
         self.next_try = now + TRY_EVERY;
-        let Opening { device, options, pool, .. } = &self.opening;
-        let opened = Port::open(Eal::standing()?, device, options, pool);
-        let reason = match opened {
-            Ok(port) if port.tx_queues() == self.tx_queues => {
+        match self.open() {
+            Ok(port) => {
                 self.failure.clear();
                 self.is_gone = false;
                 let attachments = self.attachments(&port);
                 self.port = Some(port);
-                return Some(Step::Return(attachments));
+                Some(Step::Return(attachments))
             }
-            Ok(port) => {
-                format!("it has {} transmit queues, and had {}", port.tx_queues(), self.tx_queues)
+            Err(reason) => {
+                if reason != self.failure {
+                    tracing::info!(device = self.name(), reason, "waiting for the device");
+                    self.failure = reason;
+                }
+                None
             }
-            Err(error) => error.to_string(),
-        };
-        if reason != self.failure {
-            tracing::info!(device = self.name(), reason, "waiting for the device");
-            self.failure = reason;
         }
-        None
+    }
+
+    fn open(&self) -> Result<Port, String> {
+        let Opening { device, options, pool, .. } = &self.opening;
+        let eal = Eal::standing().ok_or("DPDK has ended")?;
+        let port = Port::open(eal, device, options, pool).map_err(|error| error.to_string())?;
+        let (now, before) = (port.tx_queues(), self.tx_queues);
+        match now == before {
+            true => Ok(port),
+            false => Err(format!("it has {now} transmit queues, and had {before}")),
+        }
     }
 
     /// What each worker gets of a port that was opened again.
@@ -245,10 +293,6 @@ impl PortDevice {
         };
         (0..workers).map(of).collect()
     }
-}
-
-fn own_of(attachment: Attachment) -> Option<OwnAddresses> {
-    attachment.inlets.into_iter().find_map(|inlet| inlet.own)
 }
 
 fn sum(one: PortStatistics, other: PortStatistics) -> PortStatistics {

@@ -17,7 +17,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use weft_management_api::api::{Applied, Upgraded};
+use weft_management_api::api::{Applied, PortsWent, Upgraded};
 
 use crate::commands::client::target::Target;
 use crate::failure::{Failure, lines};
@@ -138,7 +138,17 @@ pub fn escaped(text: &str) -> String {
 
 /// Lets another process have the node.
 fn upgrade(target: &Target) -> Result<(), Failure> {
-    let Upgraded { process, waited } = target.client()?.post("/v1/upgrade", String::new())?;
-    let milliseconds = waited as f64 / 1e6;
-    output::line(&format!("process {process} has the node; packets waited {milliseconds:.1} ms"))
+    let upgraded = target.client()?.post("/v1/upgrade", String::new())?;
+    let Upgraded { process, waited, ports } = upgraded;
+    let milliseconds = |nanoseconds| nanoseconds as f64 / 1e6;
+    let ports = match ports {
+        PortsWent::Beside => String::new(),
+        PortsWent::InTurn { closed } => format!(
+            "; ports were closed for {:.1} ms, and what came then was lost",
+            milliseconds(closed)
+        ),
+        PortsWent::Behind => "; its ports open once it has built the node".to_owned(),
+    };
+    let waited = milliseconds(waited);
+    output::line(&format!("process {process} has the node; packets waited {waited:.1} ms{ports}"))
 }

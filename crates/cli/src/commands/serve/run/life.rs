@@ -234,6 +234,10 @@ fn leave(
     let milliseconds = handed_over.waited.as_secs_f64() * 1e3;
     let process = handed_over.process;
     tracing::info!(process, milliseconds, "another process has the node");
+    if let Some(closed) = handed_over.closed {
+        let milliseconds = closed.as_secs_f64() * 1e3;
+        tracing::info!(milliseconds, "so long no process had the ports open");
+    }
     drop(beside);
     serving.stop();
     running.leave_and(handed_over, || drop(switches));

@@ -10,9 +10,9 @@ use std::{env, fs, io, thread};
 
 use weft_dpdk::Eal;
 use weft_management_api::UpgradeRequest;
-use weft_management_api::api::Upgraded;
+use weft_management_api::api::{PortsWent, Upgraded};
 use weft_node::bearer::session::Keep;
-use weft_node::{HandedOver, Running};
+use weft_node::{HandedOver, Running, Way};
 use weft_pfcp::Server;
 
 use super::beside::Beside;
@@ -167,10 +167,14 @@ impl Upgrades {
     fn tell_outcome(&mut self, outcome: &Result<HandedOver, String>, asks: Option<u32>) {
         let is_started = self.started.as_ref().is_some_and(|(child, _)| asks == Some(child.id()));
         match outcome {
-            Ok(HandedOver { waited, process, .. }) => {
+            Ok(HandedOver { waited, process, way, closed, .. }) => {
                 let is_told = self.started.is_some();
                 self.tell(match is_started {
-                    true => Ok(Upgraded { process: *process, waited: waited.as_nanos() as u64 }),
+                    true => Ok(Upgraded {
+                        process: *process,
+                        waited: waited.as_nanos() as u64,
+                        ports: went(*way, *closed),
+                    }),
                     false => Err(format!("process {process} has taken the node over meanwhile")),
                 });
                 if is_told {
@@ -191,6 +195,17 @@ impl Upgrades {
             }
             told(outcome);
         }
+    }
+}
+
+/// How ports went over.
+fn went(way: Way, closed: Option<Duration>) -> PortsWent {
+    match way {
+        Way::Beside => PortsWent::Beside,
+        Way::InTurn => {
+            PortsWent::InTurn { closed: closed.unwrap_or_default().as_nanos() as u64 }
+        }
+        Way::Behind => PortsWent::Behind,
     }
 }
 
