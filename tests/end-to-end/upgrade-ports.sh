@@ -200,7 +200,7 @@ over_tap() {
     RATE=$rate
     try "TAP: another program has a queue of a device" has_a_queue
     check "TAP: a process is refused then" \
-        refused 'a third process has the TAP device tap-access open' "$WEFT" run --take-over "$netns_work/node.yaml"
+        refused 'port access: a third process has the TAP device tap-access open; the node goes on' "$WEFT" run --take-over "$netns_work/node.yaml"
     stop "$started" KILL
     check "TAP: host a reaches host b" lossless a "$ADDRESS_B4"
     stop_node TERM

@@ -235,7 +235,8 @@ check "a socket without a node is refused" refused 'no node is running' \
     env WEFT_SOCKET="$netns_work/nowhere.sock" "$WEFT" run --take-over "$netns_work/node.yaml"
 check "contexts of a newer release are refused" of_a_newer_release
 check "the node goes on" goes_on
-for how in garbage long accept refuse open silent; do
+check "and its interfaces take in what is for other addresses" says PROMISC in_ns n ip link show "$PORT_ACCESS"
+for how in garbage long accept refuse open way closed opened silent; do
     check "a stranger ($how) gets an answer" ../lib/upgrade_stranger.py new "$WEFT_SOCKET" "$how"
     check "and the node goes on" goes_on
 done

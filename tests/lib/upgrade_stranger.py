@@ -7,6 +7,9 @@
         long        says a message that is too long
         accept      takes what commands have set, and goes away
         open        opens no port, says that it did, and goes away with packets that wait
+        way         has ports go over in a way that there is not
+        closed      lets the node close its ports, and goes away
+        opened      lets it close them, and says what it should not
         refuse      refuses where it should go on
     upgrade_stranger.py old SOCKET NODE VERSION FUNCTION
         is a node at SOCKET that offers contexts of that version
@@ -22,7 +25,7 @@ import sys
 import threading
 
 (OFFER, ACCEPT, RECORDS, SUBJECTS, PREPARED, READY, OPEN, OPENED,
- CONTEXTS, DRAINED, TAKEN, YOURS, REFUSED) = range(13)
+ CONTEXTS, DRAINED, TAKEN, YOURS, REFUSED, MOVES, CLOSED) = range(15)
 
 
 def say(stream: socket.socket, kind: int, octets: bytes = b"") -> None:
@@ -97,6 +100,21 @@ def new(path: str, how: str) -> None:
             until(stream, OPEN)
             say(stream, OPENED)
             until(stream, DRAINED)
+        case "way":
+            say(stream, ACCEPT, struct.pack("<I", os.getpid()))
+            until(stream, PREPARED)
+            say(stream, READY, b"\x09")
+            until(stream, REFUSED)
+        case "closed" | "opened":
+            say(stream, ACCEPT, struct.pack("<I", os.getpid()))
+            until(stream, PREPARED)
+            say(stream, READY, b"\x02")
+            until(stream, DRAINED)
+            say(stream, TAKEN)
+            until(stream, CLOSED)
+            if how == "opened":
+                say(stream, TAKEN)
+                until(stream, REFUSED)
 
 
 def old(path: str, node: str, version: str, function: str) -> None:

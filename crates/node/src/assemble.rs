@@ -337,7 +337,9 @@ impl<'a> Devices<'a> {
     fn offered(self, device: &str) -> Option<&'a OfferedDevice> {
         match self {
             Devices::Own => None,
-            Devices::Beside(all) | Devices::Held(all) => all.iter().find(|offered| offered.device == device),
+            Devices::Beside(all) | Devices::Held(all) => {
+                all.iter().find(|offered| offered.device == device)
+            }
         }
     }
 }

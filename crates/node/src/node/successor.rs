@@ -312,8 +312,9 @@ impl Predecessor {
         let since = Instant::now();
         let waited = waited.try_into().map_or(0, u64::from_le_bytes);
         built.node.workers.iter_mut().for_each(Worker::discard_received);
-        for (_, _, ingress) in &built.ingress {
-            ingress.open()?;
+        for (_, port, ingress) in &built.ingress {
+            let opened = ingress.open();
+            opened.map_err(|error| UpgradeError::Refused(format!("port {port}: {error}")))?;
         }
         self.conversation.say(Kind::Opened, &[])?;
         let drained = loop {

@@ -116,6 +116,11 @@ impl PortDevice {
         self.is_gone
     }
 
+    /// Whether another process has it.
+    pub fn is_held(&self) -> bool {
+        self.is_held
+    }
+
     /// State of its link; down while it is gone.
     pub fn link(&self) -> Link {
         let open = self.port.as_ref().filter(|_| !self.is_gone);

@@ -395,6 +395,9 @@ impl PortControl {
     ///
     /// Returns what is to be done about the device, and the state of the link if it has changed.
     pub fn look_after(&mut self, now: u64, lost: u64) -> (Option<Step>, Option<LinkState>) {
+        if self.device.is_held() {
+            return (None, None);
+        }
         self.loss.note(lost + self.missed() + self.unsent, now);
         if let Some(neighbours) = &mut self.neighbours {
             neighbours.tick(now, &self.loss, &mut self.events);

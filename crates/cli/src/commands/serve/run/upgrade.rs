@@ -202,9 +202,7 @@ impl Upgrades {
 fn went(way: Way, closed: Option<Duration>) -> PortsWent {
     match way {
         Way::Beside => PortsWent::Beside,
-        Way::InTurn => {
-            PortsWent::InTurn { closed: closed.unwrap_or_default().as_nanos() as u64 }
-        }
+        Way::InTurn => PortsWent::InTurn { closed: closed.unwrap_or_default().as_nanos() as u64 },
         Way::Behind => PortsWent::Behind,
     }
 }
