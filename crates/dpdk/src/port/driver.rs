@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn a_tap_device_is_given_the_address_that_it_had() {
-        let of = |device| parse(device).with_mac(Some([2, 0, 0, 0, 0, 0xab])).arguments;
+        let of = |device: &str| parse(device).with_mac(Some([2, 0, 0, 0, 0, 0xab])).arguments;
         assert_eq!(of("net_tap0,iface=a"), "iface=a,mac=02:00:00:00:00:ab");
         assert_eq!(of("net_tap0"), "mac=02:00:00:00:00:ab");
         for own in ["iface=a,mac=fixed", "iface=a,remote=eth0"] {
