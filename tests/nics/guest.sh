@@ -39,13 +39,7 @@ is_gone() {
     ! kill -0 "$node" 2>/dev/null
 }
 
-# of_node RUN VENDOR FILE CHECKSUMS: the life of one node.
-of_node() {
-    out=/share/$1
-    give
-    # shellcheck disable=SC2046 # two words
-    set -- $(addresses "$2") "$3" "$4"
-    sed "s/@ACCESS@/$1/; s/@CORE@/$2/; s/@CHECKSUMS@/$4/" "$3" >"$out/node.yaml"
+start() {
     weft check --devices "$out/node.yaml" >"$out/devices" 2>&1
     weft run "$out/node.yaml" >"$out/node" 2>&1 &
     node=$!
@@ -55,10 +49,53 @@ of_node() {
         sleep 0.2
     done
     grep -qs '^node .* is ready' "$out/node" && echo >"$out/ready"
+}
+
+# of_node RUN VENDOR FILE CHECKSUMS: the life of one node.
+of_node() {
+    out=/share/$1
+    give
+    # shellcheck disable=SC2046 # two words
+    set -- $(addresses "$2") "$3" "$4"
+    sed "s/@ACCESS@/$1/; s/@CORE@/$2/; s/@CHECKSUMS@/$4/" "$3" >"$out/node.yaml"
+    start
     until [ -e "$out/end" ] || is_gone; do
         answer
         sleep 0.1
     done
+    stop
+}
+
+# of_taps RUN FILE: that of a node on TAP devices, whose far ends are here: users of the
+# configuration, and one that comes, send and receive; then most are gone.
+of_taps() {
+    out=/share/$1
+    sed "s/@USERS@/1000/" "$2" >"$out/node.yaml"
+    sed "s/@USERS@/8/" "$2" >"$out/few.yaml"
+    start
+    weft ctl bearer add 7 --like like --ipv4 10.4.0.7 >"$out/changes" 2>&1
+    settle
+    weft generate /share/flows.yaml --json >"$out/traffic" 2>"$out/generator"
+    weft show ports --json >"$out/with" 2>&1
+    weft ctl bearer remove 7 >>"$out/changes" 2>&1
+    weft ctl apply "$out/few.yaml" >>"$out/changes" 2>&1
+    settle
+    weft show ports --json >"$out/few" 2>&1
+    stop
+}
+
+# settle: waits a while until no port gets or loses flow rules any more.
+settle() {
+    before='' left=100
+    until now=$(weft show ports --json | grep '"flow_rules"') && [ "$now" = "$before" ] ||
+        is_gone || [ "$left" = 0 ]; do
+        before=$now
+        left=$((left - 1))
+        sleep 0.5
+    done
+}
+
+stop() {
     kill -TERM "$node" 2>/dev/null
     left=300
     until is_gone || [ "$left" = 0 ]; do
@@ -77,6 +114,9 @@ while :; do
 done &
 
 while read -r run vendor file checksums; do
-    of_node "$run" "$vendor" "$file" "$checksums"
+    case $vendor in
+    taps) of_taps "$run" "$file" ;;
+    *) of_node "$run" "$vendor" "$file" "$checksums" ;;
+    esac
 done </share/runs
 dmesg >/share/kernel.log

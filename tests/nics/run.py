@@ -4,7 +4,7 @@ come back in order, and are counted; checksums are computed by a NIC and by the 
 and a NIC is unplugged under traffic. See ../README.md.
 
     run.py                 NICs of each kind
-    run.py igb             those of one kind
+    run.py igb             those of one kind; `taps`: flow rules of TAP devices
     PACKETS=20000 run.py   with so many packets in each step
 
 $WEFT is the program, by default target/release/weft; $EMULATED the folder with what the machine
@@ -39,6 +39,10 @@ BOOT_SECONDS, START_SECONDS, STILL_SECONDS = 180, 120, 60
 ATTEMPTS = 3
 MODULES = ["vfio_iommu_type1", "vfio-pci"]
 DRIVERS = ["bus_pci", "bus_vdev", "mempool_ring", "net_e1000", "net_virtio", "net_ring"]
+# TAP devices, and what their flow rules become in the kernel.
+TAPS = "taps"
+MODULES += ["tun", "sch_multiq", "sch_ingress", "cls_flower", "act_skbedit"]
+DRIVERS += ["net_tap", "net_af_packet"]
 # By vendor the guest tells the kinds of NICs apart.
 VENDORS = {"igb": "0x8086", "virtio": "0x1af4"}
 
@@ -248,6 +252,48 @@ class Spread:
         self.node.check("packets pass when it is back", wrong)
 
 
+class Rules:
+    """A node on TAP devices with four queues: the kernel of the machine sends packets of each user
+    to the queue of its worker, by flow rules."""
+
+    def __init__(self, report, machine):
+        self.node = Node(report, machine, TAPS)
+
+    def run(self):
+        if not self.node.starts(BOOT_SECONDS + START_SECONDS):
+            return
+        self.node.machine.until(f"{TAPS}/done", START_SECONDS + STILL_SECONDS)
+        said = self.node.text("changes")
+        wrong = "" if "added 1" in said and "removed 1" in said and "users" in said else said
+        self.node.check("users come and go", wrong)
+        try:
+            traffic, used, few = (json.loads(self.node.text(name)) for name in ("traffic", "with", "few"))
+        except ValueError:
+            said = [self.node.text(name) for name in ("generator", "with", "few", "node")]
+            self.node.check("it tells what it has done", "\n".join(map(tail, said)))
+            return
+        self.judge(traffic, used["ports"])
+        left = [port["flow_rules"] for port in few["ports"]]
+        before = [port["flow_rules"] for port in used["ports"]]
+        wrong = "" if all(0 < now < was for now, was in zip(left, before)) else f"{before}, then {left}"
+        self.node.check("rules of users that are gone are taken back", wrong)
+        status = self.node.text("status").strip()
+        self.node.check("it ends when it is told to", "" if status == "0" else f"with {status}")
+
+    def judge(self, traffic, ports):
+        for port in ports:
+            share = port["misdirected"] / max(port["rx_packets"], 1)
+            print(f"     {port['name']}: {port['spread']}; by worker {port['by_worker']}, "
+                  f"{share:.2%} handed over")
+            wrong = "" if port["rx_packets"] > 500 and share < 0.01 else f"{port}"
+            self.node.check(f"{port['name']}: packets come to the workers of their users", wrong)
+            wrong = "" if port["flow_rules"] and not port["flow_rules_refused"] else f"{port}"
+            self.node.check(f"{port['name']}: the device takes its rules", wrong)
+            idle = min(port["by_worker"]) * 2 * QUEUES < port["rx_packets"]
+            self.node.check(f"{port['name']}: each queue has its share", f"{port}" if idle else "")
+        print(f"     {traffic}")
+
+
 class Tunnels:
     """The same packets through a node whose NICs compute checksums, and one that does itself."""
 
@@ -306,8 +352,8 @@ class Tunnels:
 
 def runs(kinds):
     """Nodes in their order: name, vendor, file, who computes checksums."""
-    plan = []
-    for kind in kinds:
+    plan = [(TAPS, TAPS, "rules.yaml", "-")] if TAPS in kinds else []
+    for kind in [kind for kind in KINDS if kind in kinds]:
         plan.append((kind, VENDORS[kind], "spread.yaml", "auto"))
         if kind == "igb":
             plan += [(f"{kind}-{way}", VENDORS[kind], "tunnel.yaml", way) for way in ("software", "auto")]
@@ -316,9 +362,10 @@ def runs(kinds):
 
 def main():
     kinds = sys.argv[1:]
-    if strange := [kind for kind in kinds if kind not in KINDS]:
-        sys.exit(f"run.py: there is no {strange[0]}; there are {', '.join(KINDS)}")
-    kinds = kinds or list(KINDS)
+    known = [TAPS, *KINDS]
+    if strange := [kind for kind in kinds if kind not in known]:
+        sys.exit(f"run.py: there is no {strange[0]}; there are {', '.join(known)}")
+    kinds = kinds or known
     weft = Path(os.environ.get("WEFT", ROOT / "target/release/weft")).resolve()
     folder = Path(os.environ.get("EMULATED", ROOT / "target/emulated")).resolve()
     if not weft.is_file():
@@ -349,7 +396,7 @@ def one_run(folder, kinds, wires_of_host):
     share = work / "share"
     shutil.rmtree(share, ignore_errors=True)
     share.mkdir(parents=True)
-    for name in ("guest.sh", "spread.yaml", "tunnel.yaml"):
+    for name in ("guest.sh", "spread.yaml", "tunnel.yaml", "rules.yaml", "flows.yaml"):
         shutil.copy(HERE / name, share)
     plan = runs(kinds)
     for name, *_ in plan:
@@ -360,7 +407,9 @@ def one_run(folder, kinds, wires_of_host):
     with Machine(folder, folder / "nics.img", share, work / "console.log") as machine:
         if not machine.connect(BOOT_SECONDS):
             sys.exit(f"run.py: QEMU does not run: {tail(machine.console())}")
-        for kind in kinds:
+        if TAPS in kinds:
+            Rules(report, machine).run()
+        for kind in [kind for kind in KINDS if kind in kinds]:
             Spread(Node(report, machine, kind), kind, wires_of_host).run()
             if kind == "igb":
                 tunnels = Tunnels(report, machine, kind, wires_of_host)

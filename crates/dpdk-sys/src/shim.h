@@ -12,6 +12,7 @@
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_eth_ring.h>
+#include <rte_flow.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_malloc.h>

@@ -44,7 +44,8 @@ pub use buffer::{Batch, METADATA_BYTES, Packet, Pool, layout};
 pub use eal::{Eal, EalOptions, KeptOff, Memory, Registration, keep_off_core, pin_to_core};
 pub use error::{Error, Result};
 pub use port::{
-    Capabilities, Checksums, Holder, Ingress, Link, Port, PortOptions, PortStatistics, RxQueue,
+    Capabilities, Checksums, FlowField, FlowId, FlowLevel, FlowMatch, FlowRefusal, FlowRule,
+    FlowSupport, FlowTaking, Holder, Ingress, Link, Port, PortOptions, PortStatistics, RxQueue,
     Spreading, Steering, SteeringKey, SteeringRun, TxQueue, await_delivery, close_inherited,
     devices_sum_udp, is_pci_address, is_shared, keep_from_children, kernel_offloads, may_steer,
 };

@@ -17,11 +17,11 @@ mod device;
 mod driver;
 mod events;
 mod extended;
+mod flow;
 mod ingress;
 mod interface;
 mod open;
 mod options;
-mod privilege;
 mod queue;
 mod ring_port;
 mod sockets;
@@ -32,8 +32,11 @@ use open::Open;
 use ring_port::RingEnd;
 use sockets::Wanted;
 
+pub use bus::is_pci_address;
 pub use capabilities::{Capabilities, Checksums, Spreading, devices_sum_udp};
-pub use device::is_pci_address;
+pub use flow::{
+    FlowField, FlowId, FlowLevel, FlowMatch, FlowRefusal, FlowRule, FlowSupport, FlowTaking,
+};
 pub use ingress::{
     Holder, Ingress, await_delivery, close_inherited, keep_from_children, may_steer,
 };

@@ -16,6 +16,7 @@ mod provisioning;
 mod restore;
 pub mod show;
 mod state;
+mod steering;
 mod transfer;
 mod upgrade;
 
@@ -124,6 +125,7 @@ impl Agent {
             busy |= self.take_packets(worker);
             busy |= self.workers[worker].push_on();
         }
+        busy |= self.keep_flow_rules();
         busy |= self.transfers().take_contexts();
         busy |= self.reconfiguration().look_after_relocation();
         // What is said while another process may have the node is heard by that, or later.

@@ -2,7 +2,6 @@
 
 mod elsewhere;
 mod rings;
-mod steering;
 mod worker;
 
 use std::net::IpAddr;
@@ -29,7 +28,6 @@ use weft_wire::MacAddress;
 
 use self::elsewhere::Elsewhere;
 use self::rings::Rings;
-use self::steering::queues_of_users;
 use self::worker::{Shared, looked_at};
 use crate::agent::{Agent, Configuration, Handle, PANIC_WARNINGS, Persistence, configured};
 use crate::bearer::session::Sessions;
@@ -41,6 +39,7 @@ use crate::migration::Migration;
 use crate::plan::{self, Classes, Trials};
 use crate::ports::device::{OfferedDevice, Opening, PortDevice};
 use crate::ports::{PortControl, Ports};
+use crate::subscribers::steering::{has_queues_for_workers, queues_of_users};
 use crate::subscribers::{Changes, Keys, Room, Users};
 use crate::workers::{Link, Workers};
 
@@ -143,6 +142,7 @@ pub fn assemble(
         panic_warnings: PANIC_WARNINGS,
     };
     agent.note_first_tunnels();
+    agent.start_flow_rules();
     Ok(Assembled { agent, workers, handle: Handle::new(ask, waker), events })
 }
 
@@ -369,6 +369,7 @@ fn open_ports(
             tx_queues: own.max(if own == 0 { blueprint.workers.count as u16 } else { 1 }),
             descriptors: plan.descriptors,
             steering: queues_of_users(blueprint, plan, users),
+            flow_rules: has_queues_for_workers(blueprint.workers.count, plan),
             checksums: plan.checksums,
             sends_own_buffers: blueprint.sends_own_buffers(),
             mtu: plan.mtu,
@@ -387,9 +388,9 @@ fn open_ports(
         let mac = plan.mac.or(Some(own_mac).filter(|mac| *mac != [0; 6]));
         // Locally administered, for devices without an address of their own.
         let mac = MacAddress(mac.unwrap_or([2, 0, 0, 0, 0, number as u8 + 1]));
-        let (worker, workers) = (plan.worker, blueprint.workers.count);
-        let (device, pool) = (plan.device.clone(), pool.clone());
-        let opening = Opening { device, options, pool, worker, workers };
+        let (workers, pool) = (blueprint.workers.count, pool.clone());
+        let (device, plan) = (plan.device.clone(), plan.clone());
+        let opening = Opening { device, options, pool, plan, workers };
         Ok(OpenPort { port, tx_queues, mac, opening })
     };
     blueprint.devices().iter().enumerate().map(open).collect()

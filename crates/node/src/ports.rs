@@ -2,6 +2,7 @@
 //! itself, and what they tell workers.
 
 pub(crate) mod device;
+pub(crate) mod flow_rules;
 pub(crate) mod gtpu;
 mod icmp;
 mod loss;
@@ -18,6 +19,7 @@ use weft_function::Metadata;
 use weft_wire::MacAddress;
 
 use self::device::Step;
+use self::flow_rules::FlowRules;
 use self::gtpu::Heard;
 pub(crate) use self::loss::Loss;
 pub(crate) use self::port_control::PortControl;
@@ -184,6 +186,18 @@ impl Ports {
     /// Packets of the node's own for which there was no buffer.
     pub fn unsent(&self) -> u64 {
         self.0.iter().map(PortControl::unsent).sum()
+    }
+
+    /// The flow rules of the ports that have some.
+    pub fn flow_rules(&mut self) -> impl Iterator<Item = (usize, &mut FlowRules)> {
+        let ports = self.0.iter_mut().enumerate();
+        ports.filter_map(|(number, port)| Some((number, port.device_mut().flow_rules()?)))
+    }
+
+    /// Gives devices flow rules, and takes others back; whether there was anything to do.
+    pub fn keep_flow_rules(&mut self) -> bool {
+        let ports = self.0.iter_mut();
+        ports.fold(false, |busy, port| port.device_mut().keep_flow_rules() | busy)
     }
 
     /// Looks after devices and neighbours. Returns the links that have changed, by port.

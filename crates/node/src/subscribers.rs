@@ -12,6 +12,7 @@ mod room;
 mod search;
 mod settings;
 mod slots;
+pub(crate) mod steering;
 mod tunnels;
 
 use std::collections::BTreeSet;
@@ -20,7 +21,7 @@ use weft_compose::{Settings, SlotShift};
 use weft_dataplane::classify::UserRecord;
 use weft_dataplane::command::{Configure, UserChange};
 use weft_function::{PacketMetadata, Scope};
-use weft_node_config::{Blueprint, UserPlan};
+use weft_node_config::{Blueprint, UserKey, UserPlan};
 
 pub(crate) use self::keys::Keys;
 pub use self::names::{BearerId, SessionId, Whose};
@@ -207,12 +208,16 @@ impl Users {
         Some(Template { record, has_bearers, settings, count: range.plan.count })
     }
 
-    /// A slot for a user of `group`, or of none.
+    /// A slot for a user of `group`, or of none, at the worker where packets with these keys are
+    /// received, unless that has many more users than others.
     ///
     /// # Errors
     /// [`NoRoom::Users`].
-    pub fn take(&mut self, group: u32) -> Result<u32, NoRoom> {
-        let worker = self.worker_for(group, 0)?;
+    pub fn take(&mut self, group: u32, keys: &[UserKey]) -> Result<u32, NoRoom> {
+        let worker = match self.worker_by(keys).filter(|_| group == PacketMetadata::NONE) {
+            Some(worker) => worker,
+            None => self.worker_for(group, 0)?,
+        };
         let index = self.user_slots.take(worker).ok_or(NoRoom::Users)?;
         Ok(self.shift.slot(worker, index as usize))
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rtrb::{Consumer as Inbox, Producer as Outbox};
 use weft_compose::SlotShift;
+use weft_dataplane::classify::UserKey;
 use weft_dataplane::command::{Command, Replacement, Report, UserChange};
 use weft_dataplane::counters::{DropReason, WorkerCounters};
 use weft_dataplane::worker::Worker;
@@ -85,13 +86,25 @@ pub(crate) struct Workers {
     changing: usize,
     /// How many changes those are.
     waiting: usize,
+    /// None where nothing asks.
+    news: Option<KeyNews>,
+}
+
+/// What has changed of what users are found by.
+#[derive(Debug, Default)]
+pub(crate) struct KeyNews {
+    /// Keys, and the slots of users that have them now; in order. They are bounded by the changes
+    /// that workers are told of in one turn of the agent.
+    pub keys: Vec<(UserKey, Option<u32>)>,
+    /// The users of the configuration are others.
+    pub is_reconfigured: bool,
 }
 
 impl Workers {
     /// These, in the order of their numbers.
     pub fn new(links: Vec<Link>) -> Workers {
         let shift = SlotShift::for_workers(links.len());
-        Workers { links, shift, changing: 0, waiting: 0 }
+        Workers { links, shift, changing: 0, waiting: 0, news: None }
     }
 
     /// These workers do what they were sent, before they have threads.
@@ -140,8 +153,26 @@ impl Workers {
         self.links[owner].send(command);
     }
 
+    /// Keys that change from now on are kept to be taken.
+    pub fn watch_keys(&mut self) {
+        self.news.get_or_insert_default();
+    }
+
+    /// What has changed of keys since they were last taken.
+    pub fn take_key_news(&mut self) -> KeyNews {
+        self.news.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
     /// Tells a worker of users that change.
     pub fn change_users(&mut self, worker: usize, changes: Vec<UserChange>) {
+        // All workers are told of keys.
+        if let Some(news) = self.news.as_mut().filter(|_| worker == 0) {
+            news.keys.extend(changes.iter().filter_map(|change| match change {
+                UserChange::Key(key, slot) => Some((*key, Some(*slot))),
+                UserChange::Unkey(key) => Some((*key, None)),
+                _ => None,
+            }));
+        }
         if !changes.is_empty() {
             self.changing += 1;
             self.waiting += changes.len();
@@ -156,6 +187,9 @@ impl Workers {
         replacements: impl Iterator<Item = Replacement>,
         changes: Vec<Vec<UserChange>>,
     ) {
+        if let Some(news) = &mut self.news {
+            news.is_reconfigured = true;
+        }
         for ((link, replacement), changes) in self.links.iter_mut().zip(replacements).zip(changes) {
             let leaves = |change: &UserChange| {
                 matches!(

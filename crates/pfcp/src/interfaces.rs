@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 use weft_functions::session::rules::{Interface, LocalTunnel, Name};
-use weft_node_config::{PfcpChainPlan, PfcpInterfacePlan, PfcpSide};
+use weft_node_config::{PfcpChainPlan, PfcpInterfacePlan, PfcpSide, UserKey};
 
 use crate::codec::element::Text;
 
@@ -157,11 +157,13 @@ impl Interfaces {
     }
 
     /// A tunnel endpoint that no session has, with addresses of the families that are asked
-    /// for and that the interface has.
+    /// for and that the interface has. Its TEID says the worker that `number` says, which is of
+    /// its user's address, so that packets come to that worker from either side.
     pub fn choose(
         &mut self,
         found: Found,
         (ipv4, ipv6): (bool, bool),
+        number: Option<u32>,
         entropy: &mut Entropy,
     ) -> Option<LocalTunnel> {
         let entry = &self.entries[found.0];
@@ -171,8 +173,10 @@ impl Interfaces {
         }
         let network = entry.network;
         let teid = (0..ATTEMPTS).find_map(|_| {
-            let teid = (entropy() % u64::from(self.teids_below)) as u32;
-            (teid != 0 && self.teids.insert((network, teid))).then_some(teid)
+            let random = (entropy() % u64::from(self.teids_below)) as u32;
+            let teid = number.map_or(random, |number| UserKey::teid_like(random, number));
+            (teid != 0 && teid < self.teids_below && self.teids.insert((network, teid)))
+                .then_some(teid)
         })?;
         Some(LocalTunnel { teid, ipv4, ipv6 })
     }

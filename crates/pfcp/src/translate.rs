@@ -102,6 +102,8 @@ pub(crate) struct Draft<'n> {
     pub end_markers: Vec<FarId>,
     acquired_tunnels: Vec<(Name, LocalTunnel)>,
     acquired_addresses: Vec<IpAddr>,
+    /// That of the user's address, by which it has its worker.
+    number: Option<u32>,
     node: Surroundings<'n>,
 }
 
@@ -167,7 +169,11 @@ impl Acquired {
 impl<'n> Draft<'n> {
     /// A change of a session, or a new one.
     pub fn new(rules: Session, extras: Extras, node: Surroundings<'n>) -> Self {
+        let mut known = rules.pdrs.iter().flat_map(|pdr| &pdr.ue).flat_map(addresses_of);
+        let number = known.next().map(number_of);
+        drop(known);
         Draft {
+            number,
             rules,
             extras,
             created: Vec::new(),
@@ -240,6 +246,15 @@ impl<'n> Draft<'n> {
         Ok(())
     }
 
+    /// Addresses of the user that are given somewhere in a request, ahead of the tunnels for it.
+    pub fn note_user<'e>(&mut self, elements: impl IntoIterator<Item = &'e UeIpAddress>) {
+        let given = elements.into_iter().find_map(|ue| {
+            let ipv4 = ue.ipv4.map(IpAddr::from);
+            ipv4.or(ue.ipv6.map(IpAddr::from))
+        });
+        self.number = self.number.or(given.map(number_of));
+    }
+
     /// A tunnel endpoint for a PDI or traffic endpoint.
     fn tunnel(&mut self, found: Found, fteid: FTeid) -> Result<LocalTunnel, Refusal> {
         let network = self.node.interfaces.network(found);
@@ -249,7 +264,12 @@ impl<'n> Draft<'n> {
                 if let Some((_, tunnel)) = known {
                     return Ok(*tunnel);
                 }
-                let chosen = self.node.interfaces.choose(found, (ipv4, ipv6), self.node.entropy);
+                let chosen = self.node.interfaces.choose(
+                    found,
+                    (ipv4, ipv6),
+                    self.number,
+                    self.node.entropy,
+                );
                 let tunnel = chosen.ok_or(Refusal {
                     offending: Some(F_TEID),
                     ..Refusal::cause(Cause::RULE_FAILURE)
@@ -322,6 +342,14 @@ fn addresses_of(ue: &weft_functions::session::rules::UeAddress) -> impl Iterator
     let ipv6 = ue.ipv6.and_then(|prefix| prefix.v6());
     let ipv6 = ipv6.map(|masked| std::net::Ipv6Addr::from_bits(masked.first()).into());
     ue.ipv4.map(Into::into).into_iter().chain(ipv6)
+}
+
+/// The number of a user's address, as its key has it.
+fn number_of(address: IpAddr) -> u32 {
+    match address {
+        IpAddr::V4(address) => address.to_bits(),
+        IpAddr::V6(prefix) => (prefix.to_bits() >> 64) as u32,
+    }
 }
 
 /// A name of the control plane.

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use weft_dpdk::Steering;
+
 /// What the classifier finds a user by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UserKey {
@@ -84,6 +86,22 @@ pub enum UserKey {
 }
 
 impl UserKey {
+    /// The number by whose last bits a user may be given its worker, so that what comes for it is
+    /// received there: its TEID, its IPv4 address, or the second half of its prefix of 64 bits.
+    pub fn number(&self) -> Option<u32> {
+        match self {
+            UserKey::Ipv4 { first, .. } => Some(first.to_bits()),
+            UserKey::Ipv6 { first, .. } => Some((first.to_bits() >> 64) as u32),
+            UserKey::Teid { first, .. } => Some(*first),
+            _ => None,
+        }
+    }
+
+    /// A TEID that says the same worker as a number of its user's, and is else as it was.
+    pub fn teid_like(teid: u32, number: u32) -> u32 {
+        teid - teid % Steering::PLACES + number % Steering::PLACES
+    }
+
     /// The key of the `nth` user, from 0, where this is the first one's.
     pub fn nth(self, nth: u32) -> UserKey {
         match self {

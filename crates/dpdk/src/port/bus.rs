@@ -43,3 +43,12 @@ pub(super) fn unplug(bus: &CStr, name: &CStr) {
     unsafe { sys::rte_eal_hotplug_remove(bus.as_ptr(), name.as_ptr()) };
     open.remove(name);
 }
+
+/// Whether a device string is the address of a PCI device: `0000:03:00.0` or
+/// `03:00.0`.
+pub fn is_pci_address(device: &str) -> bool {
+    let mut parts = device.split([':', '.']);
+    device.contains(':')
+        && device.contains('.')
+        && parts.all(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_hexdigit()))
+}

@@ -56,6 +56,9 @@ pub struct Capabilities {
     pub tx_offloads: Vec<String>,
     /// Offloads that the node will use at this port.
     pub used: Vec<&'static str>,
+    /// Fields of packets by which it can be told the queue of one user (`rte_flow`), as far as was
+    /// asked for.
+    pub flows: Vec<String>,
     /// That the kernel interface behind it has another number of receive queues than it should,
     /// with the command (ethtool(8)) that changes it.
     pub channels: Option<String>,
@@ -136,6 +139,7 @@ impl Capabilities {
             rx_offloads: names(info.rx_offload_capa, sys::rte_eth_dev_rx_offload_name),
             tx_offloads: names(info.tx_offload_capa, sys::rte_eth_dev_tx_offload_name),
             used: Vec::new(),
+            flows: Vec::new(),
             channels: None,
             changes_channels: false,
         }

@@ -7,14 +7,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use weft_dpdk_sys as sys;
 
-use super::bus::{ALREADY, NO_DRIVER, PCI, VIRTUAL, plug, unplug};
+use super::bus::{ALREADY, NO_DRIVER, PCI, VIRTUAL, is_pci_address, plug, unplug};
 use super::capabilities::{Capabilities, Offloads, Spreading, Summing, ask_for_hash, redirect};
 use super::driver::{DeviceString, Driver, Kernel, explain, known_drivers};
 use super::events::Events;
+use super::flow::{Flows, by_creation, by_validation};
 use super::interface::Interface;
 use super::options::PortOptions;
 use super::ring_port::RingEnd;
-use super::sockets::{Given, PacketSockets, Wanted, XdpSockets, joining, unchanged};
+use super::sockets::{
+    Given, PacketSockets, Wanted, XdpSockets, joining, may_lock, may_use_interfaces, unchanged,
+};
 use crate::buffer::Pool;
 use crate::eal::Eal;
 use crate::error::invalid;
@@ -38,6 +41,7 @@ pub(crate) struct Device {
     spreading: Spreading,
     offloads: Offloads,
     summing: Summing,
+    flows: Flows,
     /// None once it is closed.
     events: Option<Events>,
     pub(crate) ring: Option<RingEnd>,
@@ -151,6 +155,7 @@ impl Device {
                 spreading: Spreading::default(),
                 offloads: Offloads::default(),
                 summing: Summing::new(false),
+                flows: Flows::default(),
                 ring,
                 channels: None,
                 is_steerable: false,
@@ -195,6 +200,9 @@ impl Device {
         if self.spreading == Spreading::OneQueue {
             self.spreading = spreading;
         }
+        if self.may_have_rules(options, rx) {
+            self.flows = Flows::of(by_creation(self.id));
+        }
         Ok((rx, tx))
     }
 
@@ -214,7 +222,23 @@ impl Device {
         let queues = options.rx_queues.clamp(1, info.max_rx_queues.max(1));
         let spreading = self.spread(&info, queues, &mut sys::rte_eth_conf::default());
         let used = usable(&info, options).names();
-        Ok(Capabilities { used, ..Capabilities::of(self.id, &info, spreading) })
+        let has_rules = self.may_have_rules(options, queues);
+        let flows = if has_rules { by_validation(self.id, queues).names() } else { Vec::new() };
+        Ok(Capabilities { used, flows, ..Capabilities::of(self.id, &info, spreading) })
+    }
+
+    /// Whether flow rules are asked for, and something may have them that fills several queues.
+    fn may_have_rules(&self, options: &PortOptions, queues: u16) -> bool {
+        let has_sockets = |driver: &Driver| driver.has_xdp_sockets() || driver.has_packet_sockets();
+        options.flow_rules
+            && queues > 1
+            && self.ring.is_none()
+            && !self.driver.is_some_and(has_sockets)
+    }
+
+    /// The flow rules that it has.
+    pub(super) fn flows(&self) -> &Flows {
+        &self.flows
     }
 
     /// How packets come to its receive queues, once it is started.
@@ -421,6 +445,7 @@ impl Drop for Device {
         if *self.is_another_s.get_mut() {
             return;
         }
+        self.flows.clear(self.id);
         // SAFETY: the device exists and is not used any more.
         unsafe {
             sys::rte_eth_promiscuous_disable(self.id);
@@ -461,15 +486,6 @@ fn listen_to_interrupts(info: &sys::rte_eth_dev_info, conf: &mut sys::rte_eth_co
     let flags = unsafe { info.dev_flags.as_ref() }.copied().unwrap_or(0);
     conf.intr_conf.set_lsc(u32::from(flags & sys::WEFT_DEV_INTR_LSC != 0));
     conf.intr_conf.set_rmv(u32::from(flags & sys::WEFT_DEV_INTR_RMV != 0));
-}
-
-/// Whether a device string is the address of a PCI device: `0000:03:00.0` or
-/// `03:00.0`.
-pub fn is_pci_address(device: &str) -> bool {
-    let mut parts = device.split([':', '.']);
-    device.contains(':')
-        && device.contains('.')
-        && parts.all(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_hexdigit()))
 }
 
 fn check(status: i32, what: &str) -> io::Result<()> {

@@ -18,6 +18,8 @@ pub struct PortOptions {
     pub descriptors: u16,
     /// Which queue a packet should come to, where the kernel can be told (AF_PACKET).
     pub steering: Option<Steering>,
+    /// Whether it will be given flow rules, so that it is found out which ones its device takes.
+    pub flow_rules: bool,
     /// Who computes checksums.
     pub checksums: Checksums,
     /// Whether all buffers that are sent come from the pool that the port is opened with, and
@@ -61,6 +63,7 @@ impl Default for PortOptions {
             tx_queues: 1,
             descriptors: 1024,
             steering: None,
+            flow_rules: false,
             checksums: Checksums::Auto,
             sends_own_buffers: false,
             mtu: 1500,

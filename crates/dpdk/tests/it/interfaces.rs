@@ -10,8 +10,8 @@ use crate::common::network::{
 };
 use crate::common::{eal, open, pool, queues, skipped, wait_until, waiting};
 use weft_dpdk::{
-    Batch, Checksums, Pool, Port, PortOptions, RxQueue, Steering, SteeringKey, SteeringRun,
-    TxQueue, devices_sum_udp,
+    Batch, Checksums, FlowField, FlowLevel, FlowMatch, FlowRule, Pool, Port, PortOptions, RxQueue,
+    Steering, SteeringKey, SteeringRun, TxQueue, devices_sum_udp,
 };
 
 /// Opens a port on an interface that the kernel talks to as `kernel_side`. The
@@ -63,6 +63,64 @@ fn tap() {
     }
     in_own_network("interfaces::tap", || {
         carries_frames_and_follows_its_link("net_tap0,iface=weft0", "weft0", 0)
+    });
+}
+
+/// The driver of TAP makes filters of the kernel of flow rules, where the kernel has them. Where it
+/// has none, the port is as any other, and says no to a rule.
+#[test]
+fn tap_has_the_flow_rules_that_the_kernel_has() {
+    if !std::path::Path::new("/dev/net/tun").exists() {
+        return skipped("interfaces::tap_has_flow_rules", "there is no /dev/net/tun");
+    }
+    in_own_network("interfaces::tap_has_the_flow_rules_that_the_kernel_has", || {
+        let pool = pool(8191);
+        let options =
+            PortOptions { rx_queues: 2, tx_queues: 2, flow_rules: true, ..Default::default() };
+        let port = Port::open(eal(), "net_tap0,iface=weft0", &options, &pool).expect("it opens");
+        let socket = kernel_socket("weft0");
+        wait_until("the link is up", || port.link().up);
+        let taking = port.flow_support().of(FlowField::DestinationIpv4);
+        let rule = |last: u8, queue| {
+            let value = u32::from_be_bytes([10, 0, 0, last]).into();
+            let of = FlowMatch::exactly(FlowField::DestinationIpv4, value);
+            FlowRule { of, queue, level: FlowLevel::First }
+        };
+        let mut rules = Vec::new();
+        for (last, queue) in [(2, 1), (3, 0)] {
+            match (port.add_flow(&rule(last, queue)), taking) {
+                (Ok(id), Some(_)) => rules.push(id),
+                (Err(refusal), None) => assert!(!refusal.to_string().is_empty()),
+                (answer, taking) => panic!("{answer:?} where it takes {taking:?}"),
+            }
+        }
+        if taking.is_none() {
+            skipped("interfaces::tap_has_flow_rules", "the kernel lacks what TAP makes of them");
+        }
+        let mut queues = [port.take_rx(0).unwrap(), port.take_rx(1).unwrap()];
+        let mut seen = [0; 2];
+        for number in 0..50_u32 {
+            socket.send_to(&number.to_be_bytes(), "10.0.0.2:4000").unwrap();
+        }
+        wait_until("all datagrams are received", || {
+            for (queue, seen) in queues.iter_mut().zip(&mut seen) {
+                *seen += waiting(queue).iter().filter(|frame| frame[36..38] == [15, 160]).count();
+            }
+            seen.iter().sum::<usize>() >= 50
+        });
+        if taking.is_some() {
+            assert_eq!(seen, [0, 50]);
+        }
+        for id in rules {
+            port.remove_flow(id).expect("it gives the rule back");
+            port.remove_flow(id).expect("it does not have it");
+        }
+        port.clear_flows();
+        // Without being asked for, none are tried.
+        drop((queues, port));
+        let port = open("net_tap1,iface=weft1", &pool);
+        assert!(port.flow_support().is_none());
+        assert!(port.add_flow(&rule(2, 0)).is_err());
     });
 }
 
@@ -154,7 +212,7 @@ fn af_packet_steers_users_to_queues() {
         let pool = pool(16_383);
         let run = |key, first, queue| SteeringRun { key, first, count: 50, queue };
         let runs = vec![run(SteeringKey::Teid, 100, 1), run(SteeringKey::DestinationIpv4, 0, 0)];
-        let steering = Some(Steering { queues: 2, runs });
+        let steering = Some(Steering { queues: 2, first: 0, of_source: false, runs });
         let ring = "framesz=2048,framecnt=512,blocksz=4096";
         let device = format!("net_af_packet0,iface=w0,{ring}");
         let options = PortOptions { rx_queues: 2, tx_queues: 2, steering, ..Default::default() };

@@ -96,7 +96,7 @@ impl Agent {
     fn port_view(&self, number: usize) -> PortView {
         let port_control = self.ports.get(number);
         let device = port_control.statistics();
-        let (queues, spread) = port_control.spreading();
+        let (queues, spread, flows) = port_control.spreading();
         let mut view = PortView {
             name: port_control.name().to_owned(),
             device: port_control.device().to_owned(),
@@ -109,6 +109,8 @@ impl Agent {
             queues,
             spread,
             offloads: port_control.offloads(),
+            flow_rules: flows.present,
+            flow_rules_refused: flows.refused,
             ..PortView::default()
         };
         for link in self.workers.iter() {

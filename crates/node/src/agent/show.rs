@@ -163,6 +163,12 @@ pub struct PortView {
     /// What the device does in the place of the processor.
     #[serde(default)]
     pub offloads: Vec<String>,
+    /// Flow rules that the device has.
+    #[serde(default)]
+    pub flow_rules: u64,
+    /// Flow rules that it should have, and refuses or has no room for.
+    #[serde(default)]
+    pub flow_rules_refused: u64,
     /// Packets received by each worker.
     #[serde(default)]
     pub by_worker: Vec<u64>,

@@ -179,7 +179,7 @@ impl Work<'_> {
         self.check_keys(&keys)?;
         let slot = match number {
             Some(user) => self.take_dynamic_user(user, id, (&like, nth), &keys)?,
-            None => self.users.take(record.group)?,
+            None => self.users.take(record.group, &keys)?,
         };
         if number.is_some() {
             settings.retain(|one| !self.is_tunnel(one.function));

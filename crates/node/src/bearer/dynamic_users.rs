@@ -34,7 +34,7 @@ impl Work<'_> {
             return Ok(dynamic.slot);
         }
         let record = bare(self.users, like);
-        let slot = self.users.take(record.group)?;
+        let slot = self.users.take(record.group, keys)?;
         let dynamic =
             DynamicUser { slot, like: like.into(), number, nth, id: Some(id), held: false };
         self.bearers.dynamic_users.insert(user, dynamic);

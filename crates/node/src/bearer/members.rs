@@ -99,7 +99,7 @@ impl Bearers {
             return Ok((dynamic.slot, Vec::new()));
         }
         let record = bare(users, like);
-        let slot = users.take(record.group)?;
+        let slot = users.take(record.group, &[])?;
         let dynamic = DynamicUser { slot, like: like.into(), number, nth: 0, id: None, held: true };
         self.dynamic_users.insert(user, dynamic);
         Ok((slot, arrival(slot, record)))

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use weft_dataplane::parse::local::OwnAddresses;
 use weft_dataplane::worker::{Attachment, Inlet};
 use weft_dpdk::{Eal, Holder, Ingress, Link, Pool, Port, PortOptions, PortStatistics, Spreading};
+use weft_node_config::PortPlan;
+
+use super::flow_rules::{FlowRules, Place, RuleCounts};
 
 /// Nanoseconds between two attempts to open a device that is gone.
 const TRY_EVERY: u64 = 1_000_000_000;
@@ -38,10 +41,19 @@ pub(crate) struct Opening {
     pub options: PortOptions,
     /// Where its packets come from.
     pub pool: Pool,
-    /// The worker that polls queue 0.
-    pub worker: usize,
+    /// The port that it is for.
+    pub plan: PortPlan,
     /// How many workers there are.
     pub workers: usize,
+}
+
+impl Opening {
+    /// The flow rules of a device that was opened; none where it takes none.
+    fn flow_rules(&self, port: &Port) -> Option<FlowRules> {
+        let support = port.flow_support();
+        let place = Place::new(&self.plan, self.workers, |field| support.of(field));
+        (!support.is_none()).then(|| FlowRules::new(&self.plan.name, place))
+    }
 }
 
 /// What is to be done about a device.
@@ -73,6 +85,8 @@ pub(crate) struct PortDevice {
     next_try: u64,
     /// Why it could not be opened the last time.
     failure: String,
+    /// None where the device takes no flow rules.
+    flows: Option<FlowRules>,
 }
 
 impl std::fmt::Debug for PortDevice {
@@ -91,6 +105,7 @@ impl PortDevice {
         own: Option<OwnAddresses>,
     ) -> PortDevice {
         PortDevice {
+            flows: port.as_ref().and_then(|port| opening.flow_rules(port)),
             number,
             opening,
             tx_queues,
@@ -142,10 +157,28 @@ impl PortDevice {
         self.port.as_ref().map(Port::extended_statistics).unwrap_or_default()
     }
 
-    /// Its receive queues, and how packets come to them.
-    pub fn spreading(&self) -> (u16, String) {
-        let said = |port: &Port| (port.rx_queues(), port.spreading().to_string());
-        self.port.as_ref().map_or((0, Spreading::OneQueue.to_string()), said)
+    /// Its receive queues, how packets come to them, and how many flow rules there are.
+    pub fn spreading(&self) -> (u16, String, RuleCounts) {
+        let counts = self.flows.as_ref().map(FlowRules::counts).unwrap_or_default();
+        let Some(port) = &self.port else { return (0, Spreading::OneQueue.to_string(), counts) };
+        let (queues, rest) = (port.rx_queues(), port.spreading().to_string());
+        let said = self.flows.as_ref().map(|flows| format!("{flows}, {rest} for the rest"));
+        (queues, said.unwrap_or(rest), counts)
+    }
+
+    /// Its flow rules, where it takes some.
+    pub fn flow_rules(&mut self) -> Option<&mut FlowRules> {
+        self.flows.as_mut()
+    }
+
+    /// Gives the device some flow rules, and takes others back; whether
+    /// there was anything to do. One that is gone gets none: its workers give back the queues that
+    /// rules would lead to.
+    pub fn keep_flow_rules(&mut self) -> bool {
+        match (&mut self.flows, &self.port) {
+            (Some(flows), Some(port)) if !self.is_gone => flows.work(port),
+            _ => false,
+        }
     }
 
     /// What it does in the place of the processor.
@@ -183,6 +216,7 @@ impl PortDevice {
 
     /// Closes it for another process; workers have given its queues back.
     pub fn give_away(&mut self) {
+        self.lose_flow_rules();
         self.close();
         self.is_held = true;
     }
@@ -198,6 +232,7 @@ impl PortDevice {
         }
         let port = self.open()?;
         let attachments = self.attachments(&port);
+        self.flows = self.flows.take().or_else(|| self.opening.flow_rules(&port));
         self.port = Some(port);
         self.is_held = false;
         Ok(attachments)
@@ -231,13 +266,24 @@ impl PortDevice {
             return None;
         }
         self.is_gone = true;
-        if !port.may_return() {
+        let may_return = port.may_return();
+        // Ahead of the queues that they lead to.
+        self.lose_flow_rules();
+        if !may_return {
             return None;
         }
         self.next_try = now + TRY_EVERY;
         let (give, back) = channel();
         self.leaving = Some((back, self.opening.workers));
         Some(Step::Leave(give))
+    }
+
+    /// Takes all flow rules back; those that there are to be are kept in mind.
+    fn lose_flow_rules(&mut self) {
+        if let Some(port) = &self.port {
+            port.clear_flows();
+        }
+        self.flows.iter_mut().for_each(FlowRules::lose_all);
     }
 
     /// What closes with the port was given back by all workers.
@@ -284,7 +330,7 @@ impl PortDevice {
 
     /// What each worker gets of a port that was opened again.
     fn attachments(&self, port: &Port) -> Vec<Attachment> {
-        let Opening { worker: first, workers, .. } = self.opening;
+        let (first, workers) = (self.opening.plan.worker, self.opening.workers);
         let inlets = |worker: usize| {
             let polls = |queue: &u16| (first + usize::from(*queue)) % workers == worker;
             let queues =

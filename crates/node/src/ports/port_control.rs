@@ -15,6 +15,7 @@ use weft_node_config::PortPlan;
 use weft_wire::{EtherType, MacAddress, ethernet};
 
 use crate::ports::device::{PortDevice, Step};
+use crate::ports::flow_rules::RuleCounts;
 use crate::ports::gtpu::{self, Heard};
 use crate::ports::icmp::{Problem, Silence, answer_echo, report};
 use crate::ports::loss::Loss;
@@ -219,9 +220,14 @@ impl PortControl {
         }
     }
 
-    /// Its receive queues, and how packets come to them.
-    pub fn spreading(&self) -> (u16, String) {
+    /// Its receive queues, how packets come to them, and flow rules.
+    pub fn spreading(&self) -> (u16, String, RuleCounts) {
         self.device.spreading()
+    }
+
+    /// The device, whose flow rules change.
+    pub fn device_mut(&mut self) -> &mut PortDevice {
+        &mut self.device
     }
 
     /// What its device does in the place of the processor.

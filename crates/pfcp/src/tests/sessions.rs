@@ -2,6 +2,7 @@
 
 use weft_functions::session::rules::{self, Apply, OuterHeader, Trigger};
 use weft_functions::session::usage::{Usage, Volume as Measured};
+use weft_node_config::UserKey;
 
 use super::*;
 
@@ -111,6 +112,29 @@ fn pdrs_with_one_choose_id_share_a_tunnel() {
     assert_eq!(response.cause, Cause::ACCEPTED);
     let rules = &bench.agent[&seid];
     assert_eq!(rules.pdrs[0].local, rules.pdrs[2].local);
+}
+
+#[test]
+fn a_chosen_teid_says_the_worker_that_the_address_says() {
+    let mut bench = associated();
+    let given = UeIpAddress { ipv4: Some([10, 46, 0, 37].into()), ..Default::default() };
+    let pool = UeIpAddress { choose_ipv4: true, ..Default::default() };
+    // Given beside the tunnel, behind it alone, and chosen together.
+    for (up, down) in
+        [(vec![given], given), (vec![], given), (vec![pool], pool), (vec![pool], pool)]
+    {
+        let mut request = base();
+        request.pdrs[0].pdi.fteid = Some(FTeid::Choose { ipv4: true, ipv6: false, id: None });
+        request.pdrs[0].pdi.ue_addresses = up;
+        request.pdrs[1].pdi.ue_addresses = vec![UeIpAddress { destination: true, ..down }];
+        let seid = bench.establish(peer(SMF), request);
+        let rules = &bench.agent[&seid];
+        let address = rules.pdrs[1].ue.unwrap().ipv4.unwrap();
+        let key = UserKey::Ipv4 { network: 0, first: address };
+        let teid = rules.pdrs[0].local.unwrap().teid;
+        assert_eq!(teid, UserKey::teid_like(teid, key.number().unwrap()), "{address} {teid:#x}");
+        assert_ne!(teid >> 6, 0, "the rest of it is left to chance");
+    }
 }
 
 #[test]

@@ -201,15 +201,17 @@ impl Draft<'_> {
         })?;
         let network = self.node.interfaces.network(found);
         let was_chosen = part.chosen.is_some();
+        let mut created =
+            CreatedPdr { id: element::PdrId(self.rules.pdrs[at].id.0), ..CreatedPdr::default() };
+        // A tunnel that is chosen follows the user's address.
+        let ue = self.ue_address(found, &mut part.ue, &mut created)?;
+        self.note_user(&part.ue);
         let local = match (part.fteid, &part.chosen) {
             (None, _) => None,
             (Some(_), Some((_, known))) => Some(*known),
             (Some(fteid), None) => Some(self.tunnel(found, fteid)?),
         };
         part.chosen = local.map(|local| (network.clone(), local));
-        let mut created =
-            CreatedPdr { id: element::PdrId(self.rules.pdrs[at].id.0), ..CreatedPdr::default() };
-        let ue = self.ue_address(found, &mut part.ue, &mut created)?;
         let pdr = &mut self.rules.pdrs[at];
         (pdr.network, pdr.local, pdr.ue) = (Some(network), local, ue);
         pdr.routes = part.routes.clone().into();

@@ -364,6 +364,8 @@ pub(super) fn borrowed(node: &OwnNode) -> NodeId<'_> {
 }
 
 fn fill(draft: &mut Draft<'_>, request: &SessionEstablishmentRequest<'_>) -> Result<(), Refusal> {
+    draft.note_user(request.endpoints.iter().flat_map(|endpoint| &endpoint.ue_addresses));
+    draft.note_user(request.pdrs.iter().flat_map(|pdr| &pdr.pdi.ue_addresses));
     request.bar.iter().try_for_each(|bar| draft.create_bar(bar))?;
     request.endpoints.iter().try_for_each(|endpoint| draft.create_endpoint(endpoint))?;
     request.urrs.iter().try_for_each(|urr| draft.create_urr(urr))?;

@@ -56,6 +56,8 @@ struct Can {
     tx_offloads: Vec<String>,
     /// Offloads that the node will use at this port.
     used: Vec<&'static str>,
+    /// Fields of packets that its flow rules can compare.
+    flow_rules: Vec<String>,
 }
 
 /// Asks the devices of one node, none of which is started.
@@ -96,6 +98,8 @@ fn ask(eal: &Eal, blueprint: &Blueprint, plan: &PortPlan) -> Asked {
         rx_queues: plan.queues,
         tx_queues: blueprint.workers.count as u16,
         descriptors: plan.descriptors,
+        flow_rules: blueprint.workers.count > 1
+            && usize::from(plan.queues) >= blueprint.workers.count,
         checksums: plan.checksums,
         sends_own_buffers: blueprint.sends_own_buffers(),
         mtu: plan.mtu,
@@ -134,6 +138,7 @@ impl From<Capabilities> for Can {
             rx_offloads: can.rx_offloads,
             tx_offloads: can.tx_offloads,
             used: can.used,
+            flow_rules: can.flows,
         }
     }
 }
@@ -215,6 +220,11 @@ fn text(ports: &[Asked]) -> String {
         if let Some(can) = &port.can {
             let used = if can.used.is_empty() { "nothing".into() } else { can.used.join(", ") };
             text.push_str(&format!("{}: will be used: {used}\n", port.port));
+            if !can.flow_rules.is_empty() {
+                let fields = can.flow_rules.join(", ");
+                let name = &port.port;
+                text.push_str(&format!("{name}: flow rules to workers, by: {fields}\n"));
+            }
         }
         for warning in &port.warnings {
             text.push_str(&format!("{}: {warning}\n", port.port));

@@ -5,6 +5,7 @@ mod calls;
 mod channels;
 mod fanout;
 mod packet;
+mod privilege;
 mod program;
 mod tap;
 mod xdp;
@@ -12,6 +13,7 @@ mod xdp;
 pub(super) use channels::{Given, Wanted};
 pub(super) use fanout::joining;
 pub(super) use packet::PacketSockets;
+pub(super) use privilege::{may_lock, may_use_interfaces};
 pub(super) use tap::unchanged;
 pub(super) use xdp::XdpSockets;
 

@@ -4,8 +4,7 @@
 
 use libc::{
     BPF_A, BPF_ABS, BPF_ADD, BPF_ALU, BPF_B, BPF_H, BPF_IND, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP,
-    BPF_JSET, BPF_K, BPF_LD, BPF_LDX, BPF_MISC, BPF_MOD, BPF_MSH, BPF_RET, BPF_SUB, BPF_TAX, BPF_W,
-    BPF_X, BPF_XOR, sock_filter,
+    BPF_JSET, BPF_K, BPF_LD, BPF_LDX, BPF_MOD, BPF_MSH, BPF_RET, BPF_SUB, BPF_W, sock_filter,
 };
 
 /// Where the kernel finds the network header, and the type of a frame (`linux/filter.h`).
@@ -19,8 +18,13 @@ const BEFORE_TEID: u32 = 8 + 4;
 /// What tells to which queue a packet goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Steering {
-    /// Queues; other packets are spread over them by their addresses, both directions alike.
+    /// Queues, as many as there are workers. Packets of no run are spread over them by the number
+    /// that users have there, their TEID or address ([`Steering::worker_of`]).
     pub queues: u16,
+    /// The queue that worker 0 polls.
+    pub first: u16,
+    /// Whether users are the source of packets, and not the destination.
+    pub of_source: bool,
     /// Users in a row, at most [`Steering::MOST_RUNS`].
     pub runs: Vec<SteeringRun>,
 }
@@ -57,6 +61,16 @@ impl Steering {
     /// Runs of users that a program has room for.
     pub const MOST_RUNS: usize = 128;
 
+    /// Places that the last bits of a user's number say; workers have them in turn.
+    pub const PLACES: u32 = 64;
+
+    /// The worker of a user that comes while the node runs, by a number that packets show: a TEID,
+    /// an IPv4 address, or the second half of a prefix of 64 bits. A device or a program finds
+    /// the worker by a few bits then, without knowing the user.
+    pub fn worker_of(number: u32, workers: usize) -> usize {
+        (number % Self::PLACES) as usize % workers.max(1)
+    }
+
     /// The program; none with more runs than there is room for.
     pub(super) fn program(&self) -> Option<Vec<sock_filter>> {
         if self.runs.len() > Self::MOST_RUNS || self.queues == 0 {
@@ -85,41 +99,32 @@ impl Steering {
         let header = instruction(BPF_LDX | BPF_B | BPF_MSH, NETWORK);
         let port = instruction(BPF_LD | BPF_H | BPF_IND, NETWORK + 2);
         let teid = instruction(BPF_LD | BPF_W | BPF_IND, NETWORK + BEFORE_TEID);
-        let mut tunnelled = Vec::new();
-        self.of(|key| key == SteeringKey::Teid)
-            .for_each(|run| tunnelled.extend(self.run(teid, run)));
-        let mut program = Vec::new();
-        if !tunnelled.is_empty() {
-            let length = tunnelled.len() as u32;
-            program.extend(is_udp);
-            program.extend([jump(BPF_JEQ, UDP, 1, 0), skip(7 + length)]);
-            program.extend(is_whole);
-            // The offset of a fragment (RFC 791 §3.1).
-            program.extend([jump(BPF_JSET, 0x1fff, 0, 1), skip(4 + length)]);
-            program.extend([header, port, jump(BPF_JEQ, GTPU_PORT, 1, 0), skip(length)]);
-            program.extend(tunnelled);
-        }
+        let tunnelled = self.tunnelled(teid);
+        let length = tunnelled.len() as u32;
+        let mut program = Vec::from(is_udp);
+        program.extend([jump(BPF_JEQ, UDP, 1, 0), skip(7 + length)]);
+        program.extend(is_whole);
+        // The offset of a fragment (RFC 791 §3.1).
+        program.extend([jump(BPF_JSET, 0x1fff, 0, 1), skip(4 + length)]);
+        program.extend([header, port, jump(BPF_JEQ, GTPU_PORT, 1, 0), skip(length)]);
+        program.extend(tunnelled);
         for (key, at) in [(SteeringKey::SourceIpv4, 12), (SteeringKey::DestinationIpv4, 16)] {
             let address = load(BPF_W, NETWORK + at);
             self.of(|other| other == key).for_each(|run| program.extend(self.run(address, run)));
         }
-        program.extend(self.by_addresses(&[12, 16]));
+        program.extend(self.by_place(load(BPF_W, NETWORK + if self.of_source { 12 } else { 16 })));
         program
     }
 
     fn ipv6(&self) -> Vec<sock_filter> {
         let teid = load(BPF_W, NETWORK + 40 + BEFORE_TEID);
-        let mut tunnelled = Vec::new();
-        self.of(|key| key == SteeringKey::Teid)
-            .for_each(|run| tunnelled.extend(self.run(teid, run)));
-        let mut program = Vec::new();
-        if !tunnelled.is_empty() {
-            let length = tunnelled.len() as u32;
-            program.extend([load(BPF_B, NETWORK + 6), jump(BPF_JEQ, UDP, 1, 0), skip(3 + length)]);
-            program.push(load(BPF_H, NETWORK + 42));
-            program.extend([jump(BPF_JEQ, GTPU_PORT, 1, 0), skip(length)]);
-            program.extend(tunnelled);
-        }
+        let tunnelled = self.tunnelled(teid);
+        let length = tunnelled.len() as u32;
+        let mut program =
+            vec![load(BPF_B, NETWORK + 6), jump(BPF_JEQ, UDP, 1, 0), skip(3 + length)];
+        program.push(load(BPF_H, NETWORK + 42));
+        program.extend([jump(BPF_JEQ, GTPU_PORT, 1, 0), skip(length)]);
+        program.extend(tunnelled);
         for run in &self.runs {
             let (half, at) = match run.key {
                 SteeringKey::SourceIpv6(half) => (half, 8),
@@ -130,7 +135,9 @@ impl Steering {
             program.extend([load(BPF_W, NETWORK + at), jump(BPF_JEQ, half, 0, block.len() as u8)]);
             program.extend(block);
         }
-        program.extend(self.by_addresses(&[8, 12, 16, 20, 24, 28, 32, 36]));
+        // The second half of a prefix.
+        let at = if self.of_source { 8 + 4 } else { 24 + 4 };
+        program.extend(self.by_place(load(BPF_W, NETWORK + at)));
         program
     }
 
@@ -146,17 +153,23 @@ impl Steering {
         ]
     }
 
-    /// Gives a queue by these words of the header, whose order does not matter.
-    fn by_addresses(&self, words: &[u32]) -> Vec<sock_filter> {
-        let mut program = vec![load(BPF_W, NETWORK + words[0])];
-        for word in &words[1..] {
-            program.push(instruction(BPF_MISC | BPF_TAX, 0));
-            program.push(load(BPF_W, NETWORK + word));
-            program.push(instruction(BPF_ALU | BPF_XOR | BPF_X, 0));
-        }
-        program.push(instruction(BPF_ALU | BPF_MOD | BPF_K, u32::from(self.queues)));
-        program.push(instruction(BPF_RET | BPF_A, 0));
-        program
+    /// Gives the queue of a packet in a tunnel.
+    fn tunnelled(&self, teid: sock_filter) -> Vec<sock_filter> {
+        let runs = self.of(|key| key == SteeringKey::Teid);
+        runs.flat_map(|run| self.run(teid, run)).chain(self.by_place(teid)).collect()
+    }
+
+    /// Gives the queue of the worker that the number says which `load` loads.
+    fn by_place(&self, load: sock_filter) -> [sock_filter; 6] {
+        let queues = u32::from(self.queues);
+        [
+            load,
+            instruction(BPF_ALU | BPF_MOD | BPF_K, Self::PLACES),
+            instruction(BPF_ALU | BPF_MOD | BPF_K, queues),
+            instruction(BPF_ALU | BPF_ADD | BPF_K, u32::from(self.first)),
+            instruction(BPF_ALU | BPF_MOD | BPF_K, queues),
+            instruction(BPF_RET | BPF_A, 0),
+        ]
     }
 }
 
@@ -210,12 +223,10 @@ mod tests {
                     x = (byte & 15) * 4;
                 }
                 BPF_ALU => {
-                    let other = if code & BPF_X != 0 { x } else { k };
                     a = match code & 0xf0 {
-                        BPF_SUB => a.wrapping_sub(other),
-                        BPF_ADD => a.wrapping_add(other),
-                        BPF_MOD => a % other,
-                        BPF_XOR => a ^ other,
+                        BPF_SUB => a.wrapping_sub(k),
+                        BPF_ADD => a.wrapping_add(k),
+                        BPF_MOD => a % k,
                         other => panic!("{other:#x}"),
                     };
                 }
@@ -226,7 +237,6 @@ mod tests {
                     BPF_JSET => branch(a & k != 0),
                     other => panic!("{other:#x}"),
                 },
-                BPF_MISC => x = a,
                 BPF_RET => return if code & BPF_A != 0 { a } else { k },
                 other => panic!("{other:#x}"),
             }
@@ -263,6 +273,8 @@ mod tests {
         let run = |key, first, queue| SteeringRun { key, first, count: 100, queue };
         Steering {
             queues: 4,
+            first: 3,
+            of_source: true,
             runs: vec![
                 run(SteeringKey::Teid, 0x1000, 1),
                 run(SteeringKey::Teid, 0xffff_ff00, 2),
@@ -291,30 +303,40 @@ mod tests {
     }
 
     #[test]
-    fn other_packets_are_spread_and_both_directions_meet() {
-        let program = steering().program().unwrap();
-        let mut seen = std::collections::BTreeSet::new();
-        for host in 0..64 {
-            let (a, b) = ([192, 0, 2, host], [198, 51, 100, 9]);
-            let there = run(&program, 0x0800, &ipv4(a, b, 0, &[0; 8]));
-            assert_eq!(there, run(&program, 0x0800, &ipv4(b, a, 0, &[0; 8])));
-            seen.insert(there);
-            let (a, b) = ([0x3fff, 0, 0, u16::from(host)], [0x3fff, 1, 2, 3]);
-            let there = run(&program, 0x86dd, &ipv6(a, b, &[0; 24]));
-            assert_eq!(there, run(&program, 0x86dd, &ipv6(b, a, &[0; 24])));
+    fn other_packets_go_where_their_number_says() {
+        for workers in [3, 4] {
+            let up = Steering { queues: workers, first: 1, of_source: true, runs: Vec::new() };
+            let down = Steering { of_source: false, ..up.clone() };
+            let (up, down) = (up.program().unwrap(), down.program().unwrap());
+            let mut seen = std::collections::BTreeSet::new();
+            for host in 0..=255 {
+                let worker = Steering::worker_of(u32::from(host), workers.into()) as u16;
+                let queue = u32::from((worker + 1) % workers);
+                let (a, b) = ([192, 0, 2, host], [198, 51, 100, 9]);
+                assert_eq!(run(&up, 0x0800, &ipv4(a, b, 0, &[0; 8])), queue);
+                assert_eq!(run(&down, 0x0800, &ipv4(b, a, 0, &[0; 8])), queue);
+                let (a, b) = ([0x3fff, 0, 0, u16::from(host)], [0x3fff, 1, 2, 3]);
+                assert_eq!(run(&up, 0x86dd, &ipv6(a, b, &[0; 24])), queue);
+                assert_eq!(run(&down, 0x86dd, &ipv6(b, a, &[0; 24])), queue);
+                for program in [&up, &down] {
+                    let inner = tunnel(0xff00 + u32::from(host));
+                    let outer = ipv4([1; 4], [2; 4], 0, &inner);
+                    assert_eq!(run(program, 0x0800, &outer), queue);
+                    assert_eq!(run(program, 0x86dd, &ipv6([1; 4], [2; 4], &inner)), queue);
+                }
+                seen.insert(queue);
+            }
+            assert_eq!(seen.len(), usize::from(workers));
         }
-        assert_eq!(seen.len(), 4);
     }
 
     #[test]
-    fn fragments_and_foreign_tunnels_go_by_their_addresses() {
+    fn fragments_go_by_their_address() {
         let program = steering().program().unwrap();
         let user = [10, 0, 0, 1];
         let mut fragment = ipv4(user, [2, 2, 2, 2], 0, &tunnel(0x1001));
         fragment[7] = 1;
         assert_eq!(run(&program, 0x0800, &fragment), 3);
-        let unknown = ipv4(user, [2, 2, 2, 2], 0, &tunnel(7));
-        assert_eq!(run(&program, 0x0800, &unknown), 3);
     }
 
     #[test]

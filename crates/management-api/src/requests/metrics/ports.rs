@@ -17,6 +17,13 @@ pub(super) fn families(
     let misdirected = snapshot.ports.iter().map(|port| ([("port", &*port.name)], port.misdirected));
     let help = "Packets that a worker received and another one owns.";
     families.counter("weft_port_misdirected_packets", help, misdirected)?;
+    let rules = snapshot.ports.iter().map(|port| ([("port", &*port.name)], port.flow_rules));
+    let help = "Flow rules by which the device of a port sends users to their workers.";
+    families.gauge("weft_port_flow_rules", help, rules)?;
+    let refused = snapshot.ports.iter();
+    let refused = refused.map(|port| ([("port", &*port.name)], port.flow_rules_refused));
+    let help = "Flow rules that the device of a port refuses or has no room for.";
+    families.gauge("weft_port_flow_rules_refused", help, refused)?;
     let changes = snapshot.ports.iter().map(|port| ([("port", &*port.name)], port.link_changes));
     let help = "How often the link of a port has changed, or its device has gone or come back.";
     families.counter("weft_port_link_changes", help, changes)?;

@@ -80,7 +80,8 @@ impl Provisioning<'_> {
             return Err(SessionError::NoKey);
         }
         self.check_session_keys(&keys)?;
-        let slot = self.subscribers.users.take(record.group).map_err(|_| SessionError::NoRoom)?;
+        let slot = self.subscribers.users.take(record.group, &keys);
+        let slot = slot.map_err(|_| SessionError::NoRoom)?;
         entry.slot = slot;
         for key in &keys {
             // There is room: it was counted.

@@ -56,6 +56,7 @@ impl Built {
                 worker.attach(attachment);
             }
         }
+        agent.start_flow_rules();
         Ok(())
     }
 }

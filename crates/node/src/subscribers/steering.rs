@@ -6,37 +6,60 @@ use weft_dpdk::{Steering, SteeringKey, SteeringRun};
 use weft_function::Direction;
 use weft_node_config::{Blueprint, PortPlan};
 
-use crate::subscribers::Users;
+use super::Users;
 
-/// None where a port has fewer queues than there are workers: then no choice of a queue makes
-/// all packets come to their worker. Users that are added later are spread by their addresses.
-pub(super) fn queues_of_users(
+/// Users that one worker may have beyond another, beside an eighth of all that it has room for.
+const UNEVEN: usize = 64;
+
+/// Whether a port has a queue for each of several workers: with fewer, no choice of a queue makes
+/// all packets come to their worker.
+pub(crate) fn has_queues_for_workers(workers: usize, port: &PortPlan) -> bool {
+    workers > 1 && usize::from(port.queues) >= workers
+}
+
+/// What tells the kernel the queue of a packet; none where there are too few of them. Users that
+/// are added later have the worker that their number says ([`Steering::worker_of`]).
+pub(crate) fn queues_of_users(
     blueprint: &Blueprint,
     port: &PortPlan,
     users: &Users,
 ) -> Option<Steering> {
     let workers = blueprint.workers.count;
-    if workers < 2 || usize::from(port.queues) < workers {
+    if !has_queues_for_workers(workers, port) {
         return None;
     }
-    let mut steering = Steering { queues: workers as u16, runs: Vec::new() };
-    for run in rows(users, workers) {
-        let queue = (run.worker + workers - port.worker) % workers;
-        for key in &run.keys {
-            let Some((key, first)) = steering_key(key, port, run.count) else { continue };
-            let (count, queue) = (run.count, queue as u16);
-            steering.runs.push(SteeringRun { key, first, count, queue });
-        }
-        if steering.runs.len() > Steering::MOST_RUNS {
-            tracing::warn!(
-                port = port.name,
-                "users lie too scattered to choose the queues of their packets; the kernel's \
-                 hash does"
-            );
-            return None;
-        }
+    let runs: Vec<_> = runs(port, workers, users).take(Steering::MOST_RUNS + 1).collect();
+    if runs.len() > Steering::MOST_RUNS {
+        tracing::warn!(
+            port = port.name,
+            "users lie too scattered to choose the queues of their packets; the kernel's hash does"
+        );
+        return None;
     }
-    Some(steering)
+    let first = queue_of(0, port, workers);
+    let of_source = port.direction == Direction::Uplink;
+    Some(Steering { queues: workers as u16, first, of_source, runs })
+}
+
+/// The users of the configuration whose packets come in at a port, in rows.
+pub(crate) fn runs<'a>(
+    port: &'a PortPlan,
+    workers: usize,
+    users: &'a Users,
+) -> impl Iterator<Item = SteeringRun> + 'a {
+    rows(users, workers).flat_map(move |row| {
+        let (count, queue) = (row.count, queue_of(row.worker, port, workers));
+        let keys = row.keys.into_iter();
+        keys.filter_map(move |key| {
+            let (key, first) = steering_key(&key, port, count)?;
+            Some(SteeringRun { key, first, count, queue })
+        })
+    })
+}
+
+/// The queue of a port that a worker polls.
+fn queue_of(worker: usize, port: &PortPlan, workers: usize) -> u16 {
+    ((worker + workers - port.worker % workers) % workers) as u16
 }
 
 /// How packets that come in at a port show a key, and that of the first user.
@@ -95,8 +118,26 @@ fn rows(users: &Users, workers: usize) -> impl Iterator<Item = Row> + '_ {
     })
 }
 
+impl Users {
+    /// The worker that the number of one of the keys says: of an address, as a user's addresses
+    /// stay and its TEIDs change, or else of a TEID.
+    pub(super) fn worker_by(&self, keys: &[UserKey]) -> Option<usize> {
+        let is_teid = |key: &&UserKey| matches!(key, UserKey::Teid { .. });
+        let addresses = keys.iter().filter(|key| !is_teid(key));
+        let number = addresses.chain(keys.iter().filter(is_teid)).find_map(UserKey::number)?;
+        let workers = self.user_slots.workers();
+        let worker = Steering::worker_of(number, workers);
+        let most = (0..workers).map(|one| self.user_slots.free(one)).max()?;
+        let free = self.user_slots.free(worker);
+        (free > 0 && most - free <= UNEVEN + self.user_slots.capacity() / 8).then_some(worker)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use weft_function::PacketMetadata;
     use weft_functions::KINDS;
     use weft_node_config::read;
 
@@ -151,6 +192,52 @@ mod tests {
         }
         let has = |key| up.runs.iter().any(|run| run.key == key && run.count == 5);
         assert!(has(SteeringKey::Teid) && has(SteeringKey::SourceIpv6(0x2001_0db8)), "{up:?}");
+    }
+
+    #[test]
+    fn a_user_that_comes_has_the_worker_that_its_number_says() {
+        let none = PacketMetadata::NONE;
+        let mut users = Users::new(Room { users: 1000, bearers: 0, groups: 4 }, 4);
+        let teid = |first| UserKey::Teid { network: 0, first };
+        let ipv4 = |first| UserKey::Ipv4 { network: 0, first: Ipv4Addr::from_bits(first) };
+        let prefix = |nth: u128| {
+            let first = Ipv6Addr::from_bits(0x2001_0db8 << 96 | nth << 64);
+            UserKey::Ipv6 { network: 0, first, prefix_len: 64 }
+        };
+        for (keys, worker) in [
+            (vec![teid(5)], 1),
+            (vec![teid(5), ipv4(0x0a00_0042)], 2),
+            (vec![prefix(7), teid(5)], 3),
+            (vec![ipv4(0x0a00_0040), prefix(7)], 0),
+        ] {
+            let slot = users.take(none, &keys).unwrap();
+            assert_eq!(users.worker_of(slot), worker, "{keys:?}");
+        }
+        // Those of a group have the group's.
+        let group = users.shift.slot(3, 0);
+        let slot = users.take(group, &[teid(0)]).unwrap();
+        assert_eq!(users.worker_of(slot), 3);
+    }
+
+    #[test]
+    fn numbers_that_all_say_one_worker_do_not_fill_it() {
+        let mut users = Users::new(Room { users: 1000, bearers: 0, groups: 1 }, 4);
+        let mut count = [0_usize; 4];
+        for nth in 0..2000 {
+            let keys = [UserKey::Teid { network: 0, first: 64 * nth }];
+            let slot = users.take(PacketMetadata::NONE, &keys).unwrap();
+            count[users.worker_of(slot)] += 1;
+            let (most, least) = (count.iter().max().unwrap(), count.iter().min().unwrap());
+            assert!(most - least <= UNEVEN + 1000 / 8 + 1, "{count:?}");
+        }
+        assert!(count[0] > 500, "{count:?}");
+        // Until there is room for no user at all.
+        for nth in 2000..4000 {
+            users
+                .take(PacketMetadata::NONE, &[UserKey::Teid { network: 0, first: 64 * nth }])
+                .unwrap();
+        }
+        assert!(users.take(PacketMetadata::NONE, &[]).is_err());
     }
 
     #[test]

@@ -1,0 +1,40 @@
+//! Flow rules of devices follow the users of the node.
+
+use super::Agent;
+use crate::subscribers::steering::runs;
+use crate::workers::KeyNews;
+
+impl Agent {
+    /// Begins to give devices flow rules that take some.
+    pub(crate) fn start_flow_rules(&mut self) {
+        if self.ports.flow_rules().next().is_some() {
+            self.workers.watch_keys();
+            self.steer_configured();
+        }
+    }
+
+    /// Tells devices what has changed of users; whether there was anything to do.
+    pub(super) fn keep_flow_rules(&mut self) -> bool {
+        let KeyNews { keys, is_reconfigured } = self.workers.take_key_news();
+        if is_reconfigured {
+            self.steer_configured();
+        }
+        if !keys.is_empty() {
+            let users = &self.subscribers.users;
+            for (_, rules) in self.ports.flow_rules() {
+                for (key, slot) in &keys {
+                    rules.note(key, slot.map(|slot| users.worker_of(slot)));
+                }
+            }
+        }
+        self.ports.keep_flow_rules()
+    }
+
+    fn steer_configured(&mut self) {
+        let blueprint = &self.configuration.blueprint;
+        let (devices, workers) = (blueprint.devices(), blueprint.workers.count);
+        for (number, rules) in self.ports.flow_rules() {
+            rules.configure(runs(&devices[number], workers, &self.subscribers.users));
+        }
+    }
+}
