@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 SO_RCVBUFFORCE = 33
+# Octets of a frame, at most.
+LONGEST = 16384
 
 
 def own(commands):
@@ -55,7 +57,7 @@ class Wires:
         for wire in ready:
             while True:
                 try:
-                    octets, (_, _, way, *_) = wire.recvfrom(2048, socket.MSG_DONTWAIT)
+                    octets, (_, _, way, *_) = wire.recvfrom(LONGEST, socket.MSG_DONTWAIT)
                 except BlockingIOError:
                     break
                 if way != socket.PACKET_OUTGOING:

@@ -75,7 +75,7 @@ of_taps() {
     start
     weft ctl bearer add 7 --like like --ipv4 10.4.0.7 >"$out/changes" 2>&1
     settle
-    weft generate /share/flows.yaml --json >"$out/traffic" 2>"$out/generator"
+    weft generate /share/flows.yaml --json "$out/traffic" >"$out/generator" 2>&1
     weft show ports --json >"$out/with" 2>&1
     weft ctl bearer remove 7 >>"$out/changes" 2>&1
     weft ctl apply "$out/few.yaml" >>"$out/changes" 2>&1

@@ -8,6 +8,8 @@ import qemu
 
 KERNEL = "intel_iommu=on,sm_off iommu=nopt hugepages=128"
 QUEUES = 4
+# Of the wires: what is longer than that of a port is the NIC's to drop.
+MTU = 9000
 # Each kind of NIC, as QEMU calls it: what it is told, and how many queues its wire has.
 KINDS = {
     "igb": ("igb", 1),
@@ -25,7 +27,7 @@ def wires():
     commands = []
     for name in NAMES:
         queues = " multi_queue" if KINDS[name.split("-")[0]][1] > 1 else ""
-        commands += [f"tuntap add dev {name} mode tap{queues}", f"link set {name} up"]
+        commands += [f"tuntap add dev {name} mode tap{queues}", f"link set {name} mtu {MTU} up"]
     return commands
 
 

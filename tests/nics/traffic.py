@@ -18,6 +18,8 @@ PORTS = random.Random(1).sample(range(1024, 65536), USERS)
 # In the payload: number, user, direction, nothing; then the count of the user's packets.
 HEAD = struct.Struct("!IHBxI")
 LONGEST = 600
+# In an IP packet of 9,000 octets.
+JUMBO = 9000 - 20 - 8 - HEAD.size
 # Packets on their way at once: fewer than a queue of a NIC holds.
 WINDOW = 64
 
@@ -62,8 +64,8 @@ class Exchange:
     """All packets of one node. `turns` says that a user has one packet of a direction on its way
     at a time: where what is in front of the NIC does not promise to keep their order."""
 
-    def __init__(self, wires, ports, turns):
-        self.wires, self.ports, self.turns = wires, ports, turns
+    def __init__(self, wires, ports, turns, longest=LONGEST):
+        self.wires, self.ports, self.turns, self.longest = wires, ports, turns, longest
         self.random = random.Random(25)
         self.sent, self.faults, self.latest = [], [], {}
         # Numbers of packets that are on their way, and their users and directions.
@@ -77,7 +79,9 @@ class Exchange:
         return order
 
     def send(self, user, direction):
-        pattern = self.random.randbytes(self.random.randrange(LONGEST))
+        # One of the first is as long as can be.
+        most = self.longest if len(self.sent) == 3 else self.random.randrange(self.longest)
+        pattern = self.random.randbytes(most)
         one = Sent(len(self.sent), user, direction, pattern)
         self.sent.append(one)
         self.away[one.number] = user, direction

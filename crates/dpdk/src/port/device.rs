@@ -222,8 +222,10 @@ impl Device {
         let queues = options.rx_queues.clamp(1, info.max_rx_queues.max(1));
         let spreading = self.spread(&info, queues, &mut sys::rte_eth_conf::default());
         let used = usable(&info, options).names();
-        let has_rules = self.may_have_rules(options, queues);
-        let flows = if has_rules { by_validation(self.id, queues).names() } else { Vec::new() };
+        let flows = match self.may_have_rules(options, queues) {
+            true => by_validation(self.id, queues, info.max_tx_queues).names(),
+            false => Vec::new(),
+        };
         Ok(Capabilities { used, flows, ..Capabilities::of(self.id, &info, spreading) })
     }
 

@@ -27,11 +27,16 @@ pub(in crate::port) fn by_creation(device: u16) -> FlowSupport {
 }
 
 /// What the driver of a device calls valid that is not started, which is configured for so many
-/// receive queues: rules lead to one of them.
-pub(in crate::port) fn by_validation(device: u16, queues: u16) -> FlowSupport {
+/// receive queues: rules lead to one of them. That of TAP wants as many to transmit.
+pub(in crate::port) fn by_validation(
+    device: u16,
+    queues: u16,
+    most_to_transmit: u16,
+) -> FlowSupport {
+    let to_transmit = queues.min(most_to_transmit.max(1));
     let conf = sys::rte_eth_conf::default();
     // SAFETY: the device exists and is not started; `conf` is only read.
-    if unsafe { sys::rte_eth_dev_configure(device, queues, 1, &conf) } != 0 {
+    if unsafe { sys::rte_eth_dev_configure(device, queues, to_transmit, &conf) } != 0 {
         return FlowSupport::default();
     }
     FlowSupport::find(|rule, way, priority| is_valid(device, rule, way, priority))
