@@ -87,7 +87,7 @@ fi
 
 # --- several queues ---------------------------------------------------------------
 
-# write_spread ACCESS CORE: two workers, each with a queue of each port, and 20 users.
+# write_spread ACCESS CORE: two workers, each with a queue of each port, and 10 users.
 write_spread() {
     cat >"$netns_work/node.yaml" <<END
 apiVersion: weft/v1
@@ -98,11 +98,19 @@ ports:
   access: {device: "$1", direction: uplink, queues: 2, addresses: [$GATEWAY_A4/24]}
   core: {device: "$2", direction: downlink, queues: 2, mtu: 1400, addresses: [$GATEWAY_B4/24]}
 users:
-  - {name: ue, count: 20, match: {ipv4: 10.0.0.1}}
+  - {name: ue, count: 10, match: {ipv4: 10.0.0.1}}
 rules: |
   from access -> core
   from core -> access
 END
+}
+
+# Ten more come by commands.
+come() {
+    local user
+    for user in $(seq 11 20); do
+        "$WEFT" ctl bearer add "$user" --like ue --ipv4 "10.0.0.$user" || return
+    done
 }
 
 # spread HOW: both workers receive, nothing is lost on the way, and it is spread as said.
@@ -125,10 +133,14 @@ exact() {
 
 write_spread "net_af_packet0,iface=$PORT_ACCESS" "net_af_packet1,iface=$PORT_CORE"
 if try "a node with two queues of AF_PACKET starts" start_node; then
+    check "users come while it runs" come
     check "packets come to two queues of AF_PACKET" spread "a program in the kernel, by user"
     check "packets of users come to their workers" exact
     check "users at either worker are reached" lossless a "$ADDRESS_B4"
     check "users at the other worker, too" lossless a -I 10.0.0.2 "$ADDRESS_B4"
+    check "users that have come are reached" lossless a -I 10.0.0.15 "$ADDRESS_B4"
+    check "users at the other worker, too" lossless a -I 10.0.0.16 "$ADDRESS_B4"
+    check "what comes for them comes to their workers" exact
     stop_node INT
 fi
 

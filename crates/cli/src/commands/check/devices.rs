@@ -223,7 +223,9 @@ fn text(ports: &[Asked]) -> String {
             if !can.flow_rules.is_empty() {
                 let fields = can.flow_rules.join(", ");
                 let name = &port.port;
-                text.push_str(&format!("{name}: flow rules to workers, by: {fields}\n"));
+                text.push_str(&format!(
+                    "{name}: its driver calls flow rules valid, by: {fields}\n"
+                ));
             }
         }
         for warning in &port.warnings {
