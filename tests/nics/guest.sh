@@ -67,16 +67,20 @@ of_node() {
 }
 
 # of_taps RUN FILE: that of a node on TAP devices, whose far ends are here: users of the
-# configuration, and one that comes, send and receive; then most are gone.
+# configuration, and one that comes, send and receive; the node starts again, and then most are gone.
 of_taps() {
     out=/share/$1
     sed "s/@USERS@/1000/" "$2" >"$out/node.yaml"
     sed "s/@USERS@/8/" "$2" >"$out/few.yaml"
     start
-    weft ctl bearer add 7 --like like --ipv4 10.4.0.7 >"$out/changes" 2>&1
+    weft ctl bearer add 7 --like like --ipv4 10.4.0.7 --ipv6 2001:db8:0:9::/64 >"$out/changes" 2>&1
     settle
     weft generate /share/flows.yaml --json "$out/traffic" >"$out/generator" 2>&1
     weft show ports --json >"$out/with" 2>&1
+    halt
+    start
+    settle
+    weft show ports --json >"$out/again" 2>&1
     weft ctl bearer remove 7 >>"$out/changes" 2>&1
     weft ctl apply "$out/few.yaml" >>"$out/changes" 2>&1
     settle
@@ -95,7 +99,7 @@ settle() {
     done
 }
 
-stop() {
+halt() {
     kill -TERM "$node" 2>/dev/null
     left=300
     until is_gone || [ "$left" = 0 ]; do
@@ -105,6 +109,10 @@ stop() {
     kill -KILL "$node" 2>/dev/null
     wait "$node"
     echo $? >"$out/status"
+}
+
+stop() {
+    halt
     echo >"$out/done"
 }
 

@@ -291,14 +291,16 @@ class Rules:
         wrong = "" if "added 1" in said and "removed 1" in said and "users" in said else said
         self.node.check("users come and go", wrong)
         try:
-            traffic, used, few = (json.loads(self.node.text(name)) for name in ("traffic", "with", "few"))
+            told = [json.loads(self.node.text(name)) for name in ("traffic", "with", "again", "few")]
         except ValueError:
-            said = [self.node.text(name) for name in ("generator", "with", "few", "node")]
+            said = [self.node.text(name) for name in ("generator", "with", "again", "few", "node")]
             self.node.check("it tells what it has done", "\n".join(map(tail, said)))
             return
+        traffic, used, *_ = told
         self.judge(traffic, used["ports"])
-        left = [port["flow_rules"] for port in few["ports"]]
-        before = [port["flow_rules"] for port in used["ports"]]
+        before, again, left = ([port["flow_rules"] for port in one["ports"]] for one in told[1:])
+        wrong = "" if before == again else f"{before}, then {again}"
+        self.node.check("it has the same rules when it starts again", wrong)
         wrong = "" if all(0 < now < was for now, was in zip(left, before)) else f"{before}, then {left}"
         self.node.check("rules of users that are gone are taken back", wrong)
         status = self.node.text("status").strip()

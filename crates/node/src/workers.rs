@@ -98,6 +98,8 @@ pub(crate) struct KeyNews {
     pub keys: Vec<(UserKey, Option<u32>)>,
     /// The users of the configuration are others.
     pub is_reconfigured: bool,
+    /// Nothing was taken yet: there may be users from the node's last life.
+    pub is_first: bool,
 }
 
 impl Workers {
@@ -155,7 +157,7 @@ impl Workers {
 
     /// Keys that change from now on are kept to be taken.
     pub fn watch_keys(&mut self) {
-        self.news.get_or_insert_default();
+        self.news = Some(KeyNews { is_reconfigured: true, is_first: true, ..KeyNews::default() });
     }
 
     /// What has changed of keys since they were last taken.
