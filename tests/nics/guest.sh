@@ -73,7 +73,7 @@ of_taps() {
     sed "s/@USERS@/1000/" "$2" >"$out/node.yaml"
     sed "s/@USERS@/8/" "$2" >"$out/few.yaml"
     start
-    weft ctl bearer add 7 --like like --ipv4 10.4.0.7 --ipv6 2001:db8:0:9::/64 >"$out/changes" 2>&1
+    weft ctl bearer add 7 --like like --ipv4 10.4.0.7 --ipv6 2001:db8:1:9::/64 >"$out/changes" 2>&1
     settle
     weft generate /share/flows.yaml --json "$out/traffic" >"$out/generator" 2>&1
     weft show ports --json >"$out/with" 2>&1
