@@ -125,6 +125,7 @@ starts_slowly() {
     rm -f "$netns_work/go-on"
     cat >"$netns_work/slow" <<SH
 #!/bin/sh
+echo \$\$ >"$netns_work/slow.pid"
 touch "$netns_work/waits"
 until [ -e "$netns_work/go-on" ]; do sleep 0.05; done
 exec "$WEFT" "\$@"
@@ -155,8 +156,11 @@ is_refused_beside_a_command() {
 
 is_faster_than_a_command() {
     from_a_copy && starts_slowly && take_over "$WEFT" || return 1
-    touch "$netns_work/go-on"
-    ! wait "$commanding"
+    ! wait "$commanding" || return 1
+    # Otherwise it would ask the other one for the node, later.
+    wait_until 5 is_gone "$(<"$netns_work/slow.pid")" && return
+    echo "the process that the command has started waits on"
+    return 1
 }
 
 # of_process FIELD: what the node says of the process of the function that counts.

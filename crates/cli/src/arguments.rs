@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use tracing::Level;
 
-use crate::commands::client::{capture, ctl, show, site, top, trace};
+use crate::commands::client::{capture, ctl, show, site, top, trace, upgrade};
 use crate::commands::measure::{bench, compare, demo, generate, model, replay, simulate, smf};
 use crate::commands::serve::{control, function, run, vf};
 use crate::commands::{check, doctor, document, schema};
@@ -86,7 +86,9 @@ pub enum Command {
     Diff(site::DiffArguments),
     /// Remove a document of a site, or a node that had registered
     Delete(site::DeleteArguments),
-    /// Wait until documents are rolled out, or a node is connected
+    /// Take the nodes of a site to the program that is installed at them, one after another
+    Upgrade(upgrade::Arguments),
+    /// Wait until documents are rolled out, nodes are upgraded, or a node is connected
     Wait(site::WaitArguments),
     /// Virtual functions of NICs (SR-IOV) for a node: plan, make, show and remove them
     Vf(vf::Arguments),

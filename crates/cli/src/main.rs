@@ -22,7 +22,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
 use arguments::{Arguments, Command, command_line};
-use commands::client::{capture, ctl, show, site, top, trace};
+use commands::client::{capture, ctl, show, site, top, trace, upgrade};
 use commands::measure::{bench, compare, demo, generate, model, replay, simulate, smf};
 use commands::serve::{control, function, run, vf};
 use commands::{check, doctor, document, schema, version};
@@ -66,6 +66,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Get(arguments) => site::get(arguments),
         Command::Diff(arguments) => site::diff(arguments),
         Command::Delete(arguments) => site::delete(arguments),
+        Command::Upgrade(arguments) => upgrade::run(arguments),
         Command::Wait(arguments) => site::wait(arguments),
         Command::Vf(arguments) => vf::run(arguments),
         Command::Schema(arguments) => schema::run(arguments),

@@ -28,6 +28,6 @@ mod watch;
 
 pub use live::busy;
 pub use server::{ControlError, Listening, Options, Serving};
-pub use upgrades::UpgradeRequest;
+pub use upgrades::{Outcome, Starter, UpgradeRequest};
 pub use weft_http::client;
 pub use weft_http::socket::{nodes, socket_path};

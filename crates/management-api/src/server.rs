@@ -27,7 +27,7 @@ use crate::live::Live;
 use crate::requests::function_move::Moves;
 use crate::routes;
 use crate::state::State;
-use crate::upgrades::{UpgradeRequest, Upgrades};
+use crate::upgrades::{Starter, UpgradeRequest, Upgrades};
 
 /// How long a connection over TCP may last.
 const REMOTE: Duration = Duration::from_secs(10);
@@ -200,13 +200,15 @@ impl Serving {
         let _ = self.pfcp.set(server);
     }
 
-    /// Tells of other processes that are to have the node, from now on.
-    pub fn upgrades(&self) -> Receiver<UpgradeRequest> {
+    /// Tells of other processes that are to have the node, from now on; with what those ask by
+    /// that are in this one.
+    pub fn upgrades(&self) -> (Receiver<UpgradeRequest>, Starter) {
         let (requests, receiver) = sync_channel(1);
         let (socket, numbers) = (self.socket().to_owned(), AtomicU64::new(0));
+        let starter = Starter::new(requests.clone());
         // One who asks again is told nothing.
         let _ = self.upgrades.set(Upgrades { socket, requests, numbers });
-        receiver
+        (receiver, starter)
     }
 
     /// The node's socket.

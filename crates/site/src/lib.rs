@@ -5,7 +5,8 @@
 //! that has no mistakes becomes the next revision of the [history](history::History). A
 //! [rollout](rollout::Rollout) then changes one node after another, looks at each for a while,
 //! and says so if a node refuses or drops more than before. A [balance](balance::Balance) says
-//! which users are to go to other nodes as their loads are.
+//! which users are to go to other nodes as their loads are. An [upgrade](upgrade::Upgrade) takes
+//! one node after another to the program that is installed at it.
 //!
 //! There is no I/O here: a controller keeps records, tells nodes, and has the time.
 
@@ -17,3 +18,4 @@ pub mod history;
 pub mod rollout;
 pub mod set;
 mod template;
+pub mod upgrade;

@@ -267,6 +267,13 @@ impl Rollout {
             && !self.failed.contains_key(&node.node)
     }
 
+    /// Whether a node is being changed, or one that is there is about to be.
+    pub fn is_restless(&self, now: Duration) -> bool {
+        let mut nodes = self.nodes.iter();
+        self.changing.is_some()
+            || nodes.any(|node| self.is_behind(node) || self.is_awaited(node, now))
+    }
+
     /// Whether a node is about to come, or has just come and has said nothing yet.
     fn is_awaited(&self, node: &Described, now: Duration) -> bool {
         let seen = self.seen.get(&node.node);

@@ -8,4 +8,5 @@ pub mod site;
 mod target;
 pub mod top;
 pub mod trace;
+pub mod upgrade;
 mod watch;

@@ -11,7 +11,7 @@ use weft_mobility_protocol::{Envelope, NodeId};
 
 use crate::channel::Channel;
 use crate::hello::{HelloError, PeerAddress};
-use crate::note::{Load, Note, Registered, Report};
+use crate::note::{Load, Note, Process, Registered, Report, Upgrade};
 use crate::options::Options;
 use crate::stream::Ended;
 
@@ -34,6 +34,10 @@ pub enum Event {
     /// The controller has said how this node is to run: the generation of that, and its
     /// configuration.
     Settings(u64, String),
+    /// The controller has said that a process of this node is to go, or asks which one it is.
+    Upgrade(Upgrade),
+    /// A node has said which process it is.
+    Process(NodeId, Process),
 }
 
 /// Who is given what arrives; false when there is no room for it.
@@ -259,6 +263,8 @@ impl Hub {
                 self.tell(Event::Reported(from, report));
             }
             (Note::Load(load), true, false) => self.tell(Event::Loaded(from, load)),
+            (Note::Upgrade(upgrade), false, true) => self.tell(Event::Upgrade(upgrade)),
+            (Note::Process(process), true, false) => self.tell(Event::Process(from, process)),
             _ => return Err(HelloError::Value.into()),
         }
         Ok(())

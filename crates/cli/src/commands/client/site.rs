@@ -11,11 +11,13 @@ use weft_mobility_controller::api::Node;
 use weft_mobility_controller::api::documents::{
     Apply, Documents, File, KeptDocument, Outcome, RolloutState,
 };
+use weft_mobility_controller::api::upgrade::UpgradeState;
 use weft_site::document::{self, Document, DocumentKind};
 
 use super::ctl::controller::ControllerAddress;
 use super::ctl::{escaped, site as members};
 use super::difference::difference;
+use super::upgrade;
 use crate::failure::Failure;
 use crate::number::{count, counted, percent};
 use crate::output;
@@ -43,8 +45,8 @@ pub struct ApplyArguments {
 pub struct GetArguments {
     #[command(flatten)]
     target: ControllerAddress,
-    /// `nodes`: the nodes of the site. `rollout`: how far they are. `revisions`. Or documents:
-    /// `site`, `nodetemplate`, `node NAME`; `all` for all of them
+    /// `nodes`: the nodes of the site. `rollout`: how far documents are. `upgrade`: how far the
+    /// nodes are upgraded. `revisions`. Or documents: `site`, `nodetemplate`, `node NAME`; `all` for all of them
     #[arg(value_name = "WHAT")]
     what: String,
     /// Only the one of this name
@@ -93,7 +95,8 @@ pub struct DeleteArguments {
 pub struct WaitArguments {
     #[command(flatten)]
     target: ControllerAddress,
-    /// `rollout`: all nodes that are there run as documents say. `node=NAME`: it is connected
+    /// `rollout`: all nodes that are there run as documents say. `upgrade`: all nodes that are to
+    /// be upgraded are. `node=NAME`: it is connected
     #[arg(long = "for", value_name = "WHAT")]
     what: String,
     /// Seconds after which it is given up
@@ -149,6 +152,7 @@ pub fn get(arguments: GetArguments) -> Result<(), Failure> {
             nodes(&client, name.as_deref(), format)
         }
         "rollout" => rollout(&client, format),
+        "upgrade" => upgraded(&client, format),
         "revisions" => revisions(&client, format),
         _ => documents(&client, &what, name.as_deref(), format, revision),
     }
@@ -227,6 +231,11 @@ fn rollout(client: &Client, format: Format) -> Result<(), Failure> {
     let mut table = Table::new(&["node", "state"], 2);
     state.nodes.iter().for_each(|node| table.row([node.node.clone(), node.state.clone()]));
     if table.is_empty() { Ok(()) } else { output::print(&table.text()) }
+}
+
+fn upgraded(client: &Client, format: Format) -> Result<(), Failure> {
+    let state: UpgradeState = client.get("/v1/upgrade")?;
+    if format == Format::Json { members::as_json(&state) } else { upgrade::show(&state) }
 }
 
 fn revisions(client: &Client, format: Format) -> Result<(), Failure> {
@@ -348,8 +357,11 @@ pub fn wait(arguments: WaitArguments) -> Result<(), Failure> {
     if arguments.what == "rollout" {
         return until_rolled_out(&client, patience);
     }
+    if arguments.what == "upgrade" {
+        return upgrade::wait(&client, patience);
+    }
     let Some(name) = arguments.what.strip_prefix("node=") else {
-        let said = format!("--for {}: write `rollout` or `node=NAME`", arguments.what);
+        let said = format!("--for {}: write `rollout`, `upgrade` or `node=NAME`", arguments.what);
         return Err(Failure::input(said));
     };
     let since = Instant::now();

@@ -4,6 +4,7 @@ mod beside;
 mod handover;
 mod leaving;
 mod life;
+mod orders;
 mod settings;
 mod standby;
 mod state;
@@ -100,6 +101,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// # Errors
 /// Whatever keeps it from starting.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    let takes_over = arguments.take_over;
+    begin_and_run(arguments).inspect_err(|failure| {
+        if takes_over {
+            upgrade::tell_reason(failure);
+        }
+    })
+}
+
+fn begin_and_run(arguments: Arguments) -> Result<(), Failure> {
     let mut blueprint = node_file::load(&arguments.file)?;
     arguments.overrule(&mut blueprint)?;
     let calibration = arguments.calibration()?;

@@ -6,7 +6,6 @@
 //! (`application/problem+json`).
 
 mod answer;
-pub mod documents;
 mod events;
 mod handovers;
 mod leader;
@@ -14,6 +13,7 @@ mod metrics;
 mod nodes;
 mod routes;
 mod server;
+mod site;
 mod standby;
 mod state;
 mod types;
@@ -21,6 +21,7 @@ mod users;
 
 pub use crate::engine::{Happening as Event, Measure};
 pub use server::{Listening, ServeError, Serving};
+pub use site::{documents, upgrade};
 pub use types::{
     Gone, Handover, HandoverOrder, Load, Node, Pair, Placement, Rebalance, RebalanceOrder, Share,
     Unmoved, User,

@@ -15,7 +15,7 @@ use weft_http::openapi::complete;
 use weft_site::set::MOST_OCTETS;
 
 use super::state::Shared;
-use super::{documents, events, handovers, metrics, nodes, standby, users};
+use super::{documents, events, handovers, metrics, nodes, standby, upgrade, users};
 
 /// Documents are the longest that is said: escaped, they have up to twice their octets.
 const MOST_BODY: usize = 2 * MOST_OCTETS;
@@ -91,6 +91,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(documents::delete))
         .routes(routes!(documents::revisions))
         .routes(routes!(documents::rollout))
+        .routes(routes!(upgrade::get, upgrade::begin, upgrade::cancel))
         .routes(routes!(users::list))
         .routes(routes!(users::one, users::put, users::delete))
         .routes(routes!(handovers::list, handovers::order))

@@ -77,6 +77,7 @@ impl Engine {
             (_, stations) => stations,
         };
         let are_moving = self.orders.under_way() > 0
+            || self.upgrading.is_busy()
             || matches!(self.desired.phase(), Phase::Rolling | Phase::RollingBack);
         let passed = now.saturating_duration_since(self.balance.began);
         let shifts = self.balance.seen.look(passed, &stations, &settings, are_moving);

@@ -116,6 +116,12 @@ impl Desired {
         self.set.rebalance()
     }
 
+    /// Whether nodes are being changed, or are about to be.
+    pub fn is_restless(&self) -> bool {
+        matches!(self.phase(), Phase::Rolling | Phase::RollingBack)
+            || self.rollout.is_restless(self.now())
+    }
+
     /// What becomes of the newest revision.
     pub fn phase(&self) -> Phase {
         self.history.progress.phase
@@ -168,6 +174,10 @@ impl Engine {
 
     /// Does what is to be done for nodes to run as documents say.
     pub(super) fn roll(&mut self) {
+        // A node that goes over to another process does not take settings.
+        if self.upgrading.is_busy() {
+            return;
+        }
         let is_due = self.desired.next().is_some_and(|at| at <= Instant::now());
         if !std::mem::take(&mut self.desired.look) && !is_due {
             return;

@@ -29,7 +29,8 @@ pub struct Happening {
     /// node has said where and what it is. `expired`: its lease has ended.
     /// `takes-over`: the standby owns the users of its pair.
     /// `rollout-failed`, `rollout-complete`: of documents. `spread`: users go to the node, as
-    /// others carry more.
+    /// others carry more. `upgraded`: another process of the node runs. `upgrade-complete`,
+    /// `upgrade-failed`, `upgrade-cancelled`: of the site.
     pub event: String,
     /// The user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,6 +102,12 @@ impl Happening {
     /// What becomes of documents: `failed` at a node, or `complete`.
     pub fn rollout(event: &str, node: Option<String>, said: String) -> Happening {
         Happening { reason: Some(said), ..Happening::new(&format!("rollout-{event}"), None, node) }
+    }
+
+    /// What becomes of the upgrade of the site: of a node, or as a whole.
+    pub fn upgrade(event: &str, node: Option<String>, said: String) -> Happening {
+        let reason = Some(said).filter(|said| !said.is_empty());
+        Happening { reason, ..Happening::new(event, None, node) }
     }
 
     /// What the machine tells.

@@ -106,11 +106,11 @@ impl Handle {
             Event::Message(envelope) => Some(&envelope.message),
             Event::Connected(_) | Event::Lost(_) => None,
             // Said again when the node comes again.
-            Event::Registered(_) | Event::Reported(..) | Event::Loaded(..) => {
+            Event::Registered(_) | Event::Reported(..) | Event::Loaded(..) | Event::Process(..) => {
                 return self.deliver_unless_full(event);
             }
             // Of a node only.
-            Event::Settings(..) => return false,
+            Event::Settings(..) | Event::Upgrade(_) => return false,
         };
         if matches!(message, Some(Message::Handover { step: Step::Contexts(_), .. })) {
             return false;

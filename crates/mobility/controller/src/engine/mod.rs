@@ -14,6 +14,7 @@ mod membership;
 mod orders;
 mod pairs;
 mod seeds;
+mod upgrade;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -43,6 +44,7 @@ pub use load::NodeLoad;
 pub use membership::NotRemoved;
 pub use orders::{Order, OrderError, Ways};
 pub use pairs::PairView;
+pub use upgrade::NotBegun;
 pub use view::{NodeView, UserView};
 
 use balance::Balance;
@@ -52,6 +54,7 @@ use load::Loads;
 use membership::Leases;
 use orders::Orders;
 use seeds::Seeds;
+use upgrade::Upgrading;
 
 /// Inputs that are taken before records are made durable.
 const BATCH: usize = 4096;
@@ -83,6 +86,7 @@ pub struct Engine {
     adopts: bool,
     desired: Desired,
     balance: Balance,
+    upgrading: Upgrading,
     /// Nodes that are welcome once their registration is durable.
     joining: Vec<PeerAddress>,
     /// Names of nodes that could not register.
@@ -122,6 +126,7 @@ impl Engine {
             members,
             desired: Desired::new(recovered.history.clone()),
             balance: Balance::new(),
+            upgrading: Upgrading::new(recovered.upgrade.clone()),
             joining: Vec::new(),
             unfit: HashSet::new(),
             seeds: Seeds::new(&configuration.users, &recovered.records),
@@ -181,6 +186,7 @@ impl Engine {
             self.expire(now);
             self.roll();
             self.rebalance(now);
+            self.go_on_with_upgrade(now);
             self.sow();
             self.commit()?;
         }
@@ -232,7 +238,8 @@ impl Engine {
 
     /// When there is something to do although nothing arrives.
     fn next(&self) -> Option<Instant> {
-        let own = [self.leases.next(), self.desired.next(), self.next_look()];
+        let own =
+            [self.leases.next(), self.desired.next(), self.next_look(), self.upgrading.next()];
         self.timers.next().into_iter().chain(own.into_iter().flatten()).min()
     }
 
@@ -244,6 +251,7 @@ impl Engine {
                 self.leases.connected(node, true, Instant::now());
                 let name = self.name(node);
                 self.desired.connected(&name, true);
+                self.upgrading.connected(&name);
                 self.events.tell(Happening::connected(name, true));
                 self.drive(|machine, out| machine.probe(node, out));
             }
@@ -257,8 +265,9 @@ impl Engine {
             Event::Registered(said) => self.registered(said),
             Event::Reported(node, report) => self.reported(node, report),
             Event::Loaded(node, load) => self.loads.said(node, load, Instant::now()),
+            Event::Process(node, said) => self.said_process(node, said),
             // Of a node only.
-            Event::Settings(..) => {}
+            Event::Settings(..) | Event::Upgrade(_) => {}
         }
     }
 

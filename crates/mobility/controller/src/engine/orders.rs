@@ -202,6 +202,11 @@ impl Orders {
         receiver
     }
 
+    /// The number of the next order.
+    pub fn next_number(&self) -> u64 {
+        self.next + 1
+    }
+
     fn open(&mut self, to: NodeId, from: Option<NodeId>, users: &[User]) -> u64 {
         self.next += 1;
         let number = self.next;

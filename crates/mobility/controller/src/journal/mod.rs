@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use weft_mobility_protocol::controller::Record;
 use weft_mobility_protocol::{Epoch, Incarnation, NodeId, User};
 use weft_site::history::History;
+use weft_site::upgrade::Records;
 use weft_state::{Change, Kind, Owner, RecordStore, Role, StateError, Store};
 
 use crate::members::Member;
@@ -116,6 +117,8 @@ pub struct Recovered {
     pub members: Vec<Member>,
     /// What the site is to be.
     pub history: History,
+    /// The upgrade of its nodes.
+    pub upgrade: Records,
     /// The lowest epoch that has not been given.
     pub next_epoch: Epoch,
     /// Octets at the end of a file of before that were being written when its controller was
@@ -234,6 +237,7 @@ impl Journal {
             Ok(())
         })?;
         recovered.history = History::read(store.as_ref())?;
+        recovered.upgrade = Records::read(store.as_ref())?;
         let orders = recovered.orders.clone();
         Ok((Journal { store, orders, records, changes: 0 }, recovered))
     }

@@ -9,6 +9,7 @@ use weft_node_config::Blueprint;
 use weft_pfcp::Server;
 
 use super::handover::{Joined, Part};
+use super::orders::Orders;
 use crate::failure::Failure;
 
 /// What asks the agent of a node, and ends before it: in the order of the fields.
@@ -27,9 +28,9 @@ impl Beside {
         (part, blueprint): (Option<Part>, &Blueprint),
         socket: &Path,
         handle: &Handle,
-        events: Option<Events>,
+        (events, orders): (Option<Events>, &Orders),
     ) -> Result<Beside, Failure> {
-        let joined = part.map(|part| part.take(blueprint, socket, handle)).transpose()?;
+        let joined = part.map(|part| part.take(blueprint, socket, (handle, orders))).transpose()?;
         let pfcp = blueprint.pfcp.as_ref();
         let pfcp = pfcp.map(|plan| Server::start(plan, handle.clone()));
         let pfcp = pfcp.transpose().map_err(Failure::input)?;

@@ -14,6 +14,7 @@ use weft_node::Handle;
 use weft_node::mobility::Mail;
 use weft_node_config::Blueprint;
 
+use super::orders::{self, Orders};
 use super::settings::{self, Settings};
 use crate::failure::Failure;
 
@@ -60,6 +61,8 @@ pub struct Joined {
     post: JoinHandle<()>,
     /// Takes settings of the controller, and tells it how the node runs and what it carries.
     reporter: JoinHandle<()>,
+    /// Lets another process have the node when the controller says so.
+    orders: JoinHandle<()>,
 }
 
 impl Joined {
@@ -67,6 +70,7 @@ impl Joined {
     pub fn dead(&self) -> Option<&'static str> {
         let post = self.post.is_finished().then_some("post");
         let post = post.or(self.reporter.is_finished().then_some("settings"));
+        let post = post.or(self.orders.is_finished().then_some("orders"));
         post.or_else(|| self.transport.is_finished().then_some("handover"))
     }
 }
@@ -178,7 +182,7 @@ impl Part {
         self,
         blueprint: &Blueprint,
         socket: &Path,
-        handle: &Handle,
+        (handle, orders): (&Handle, &Orders),
     ) -> Result<Joined, Failure> {
         let life = incarnation(&socket.with_extension("incarnation"))?;
         let secret = self.token.clone();
@@ -190,6 +194,7 @@ impl Part {
         let timing = plan.map(|plan| plan.timing).unwrap_or_default();
         let options = self.options(node, &blueprint.name, timing);
         let (tell, told) = mpsc::channel();
+        let (order, ordered) = mpsc::channel();
         let registers = options.registration.is_some();
         let deliver = move |event| match event {
             Event::Message(envelope) => {
@@ -200,6 +205,7 @@ impl Part {
             Event::Settings(generation, text) => {
                 registers && tell.send(Settings { generation, text }).is_ok()
             }
+            Event::Upgrade(upgrade) => order.send(upgrade).is_ok(),
             _ => true,
         };
         let transport = Transport::start(options, deliver).map_err(Failure::input)?;
@@ -211,7 +217,9 @@ impl Part {
         let (name, sender) = (blueprint.name.clone(), transport.sender());
         let reporter = settings::follow(name, handle.clone(), sender, (registers, told));
         let reporter = reporter.map_err(Failure::broken)?;
-        Ok(Joined { transport, post, reporter })
+        let orders = orders::follow(ordered, transport.sender(), orders.clone());
+        let orders = orders.map_err(Failure::broken)?;
+        Ok(Joined { transport, post, reporter, orders })
     }
 }
 

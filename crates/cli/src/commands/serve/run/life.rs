@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use weft_dpdk::Eal;
@@ -17,6 +19,7 @@ use weft_switch::Child;
 use super::beside::Beside;
 use super::handover::Part;
 use super::leaving::LastRounds;
+use super::orders::Orders;
 use super::standby::{Ending, Owning};
 use super::take_over;
 use super::upgrade::{Program, Upgrades};
@@ -77,18 +80,21 @@ pub fn serve(
         }
     };
     // Before the node says that it is ready: a request that comes at once is not to be turned away.
-    let mut upgrades = Upgrades::new(serving.upgrades(), program, manager.clone());
+    let (requests, starter) = serving.upgrades();
+    let mut upgrades = Upgrades::new(requests, program, manager.clone(), serving.socket());
+    let orders = Orders { starter, ends: Arc::default() };
     if let Some(waited) = waited {
         let milliseconds = waited.as_secs_f64() * 1e3;
         tracing::info!(milliseconds, "the node was taken over; so long packets have waited");
     }
-    let beside = match Beside::start((part, &described), serving.socket(), &handle, events) {
-        Ok(beside) => beside,
-        Err(failure) => {
-            stop(serving, running, || ())?;
-            return Err(failure);
-        }
-    };
+    let beside =
+        match Beside::start((part, &described), serving.socket(), &handle, (events, &orders)) {
+            Ok(beside) => beside,
+            Err(failure) => {
+                stop(serving, running, || ())?;
+                return Err(failure);
+            }
+        };
     if let Some(pfcp) = &beside.pfcp {
         serving.show_pfcp(pfcp.handle());
     }
@@ -96,12 +102,12 @@ pub fn serve(
     let _ = output::line(&line_of(&ready, serving.socket(), places));
     manager.ready();
     let _watchdog = watch(described.watchdog, manager.clone())?;
-    let means = (&termination, owning.as_ref());
+    let means = (&termination, owning.as_ref(), &*orders.ends);
     let attended = attend(eal, &mut running, &mut upgrades, means, (&beside, &serving));
-    let leaves = matches!(attended, Attended::Leaves);
+    let why = attended.why_it_starts_again();
     let reason = match attended {
         Attended::Signal(signal) => signal,
-        Attended::Leaves => "the word of the controller",
+        Attended::Leaves | Attended::Ends => "the word of the controller",
         Attended::HandedOver(handed_over) => {
             return leave(running, handed_over, (beside, serving), switches);
         }
@@ -113,12 +119,9 @@ pub fn serve(
     }
     drop(beside);
     let stopped = end(serving, running, owning.as_ref());
-    match leaves {
-        // Its service manager starts it again: it stands by then.
-        true => stopped.and(Err(Failure::broken(
-            "standby: the users go to the other node by the word of the controller; the node ends",
-        ))),
-        false => stopped,
+    match why {
+        Some(why) => stopped.and(Err(Failure::broken(why))),
+        None => stopped,
     }
 }
 
@@ -159,8 +162,27 @@ enum Attended {
     Signal(&'static str),
     /// It is to give the users to its standby.
     Leaves,
+    /// The program that is installed is to run in its place.
+    Ends,
     /// Another process has it.
     HandedOver(HandedOver),
+}
+
+impl Attended {
+    /// What is said where the exit code is to make a service manager start the node again.
+    fn why_it_starts_again(&self) -> Option<&'static str> {
+        match self {
+            // It stands by then.
+            Attended::Leaves => Some(
+                "standby: the users go to the other node by the word of the controller; the node \
+                 ends",
+            ),
+            Attended::Ends => {
+                Some("the site is upgraded, and this node has no users; the node ends")
+            }
+            Attended::Signal(_) | Attended::HandedOver(_) => None,
+        }
+    }
 }
 
 /// Looks after a running node until its time here ends.
@@ -168,7 +190,7 @@ fn attend(
     eal: &'static Eal,
     running: &mut Running,
     upgrades: &mut Upgrades,
-    (termination, owning): (&Termination, Option<&Owning>),
+    (termination, owning, ends): (&Termination, Option<&Owning>, &AtomicBool),
     (beside, serving): (&Beside, &Serving),
 ) -> Attended {
     let mut leaving: Option<(Attended, LastRounds)> = None;
@@ -177,6 +199,9 @@ fn attend(
             && let Some(handed_over) = upgrades.look_after(eal, running, (beside, owning))
         {
             return Attended::HandedOver(handed_over);
+        }
+        if ends.load(Ordering::Relaxed) {
+            return Attended::Ends;
         }
         let look = if leaving.is_some() { LOOK_AT_ROUNDS } else { LOOK };
         let signal = termination.wait_for(look).map(Attended::Signal);

@@ -1,12 +1,14 @@
 //! Another process is to have the node: as it asks, or as this one starts it.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
-use std::{env, fs, io, thread};
+use std::{env, fs, io, process, thread};
 
 use weft_dpdk::Eal;
 use weft_management_api::UpgradeRequest;
@@ -17,6 +19,7 @@ use weft_pfcp::Server;
 
 use super::beside::Beside;
 use super::standby::Owning;
+use crate::failure::Failure;
 use crate::notify::ServiceManager;
 
 /// How long the other process may take to connect, and how often it is looked for.
@@ -24,6 +27,14 @@ const CONNECTING: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(5);
 /// How long the answer to who has asked for an upgrade may take to leave.
 const ANSWERING: Duration = Duration::from_millis(500);
+/// How long a program that was started may take to have the node: less than who waits for that.
+const TAKING_OVER: Duration = Duration::from_secs(140);
+/// How long one may take to end that was told that it does not get the node.
+const ENDING: Duration = Duration::from_secs(10);
+/// Where a program that was started says why it has not taken the node over.
+const REASON: &str = "WEFT_TAKE_OVER_REASON";
+/// Octets of that.
+const LONGEST: u64 = 2000;
 
 /// The program of this process as it was started: what is installed there later is another one.
 #[derive(Debug)]
@@ -43,14 +54,35 @@ impl Program {
         Program { path: env::current_exe(), arguments }
     }
 
-    fn start(&self) -> Result<Child, String> {
+    /// Starts it; it says in the file `reason` why it does not get the node.
+    fn start(&self, reason: &Path) -> Result<Child, String> {
         let path = self.path.as_ref().map_err(|error| format!("the program: {error}"))?;
         weft_dpdk::keep_from_children().map_err(|error| format!("its descriptors: {error}"))?;
+        // One of an earlier process of this number.
+        let _ = fs::remove_file(reason);
         let mut command = Command::new(path);
         // The new process tells the service manager itself that it is alive.
-        command.args(&self.arguments).env_remove("WATCHDOG_PID");
+        command.args(&self.arguments).env_remove("WATCHDOG_PID").env(REASON, reason);
         command.spawn().map_err(|error| format!("{}: {error}", path.display()))
     }
+}
+
+/// Tells the process that has started this one, if one has, why it does not get the node.
+pub fn tell_reason(failure: &Failure) {
+    let Some(file) = env::var_os(REASON) else { return };
+    let (Failure::Input(reason) | Failure::Mistakes(reason) | Failure::Broken(reason)) = failure
+    else {
+        return;
+    };
+    // Where it cannot be written, the log has it.
+    let _ = fs::write(file, reason.lines().next().unwrap_or_default());
+}
+
+/// A program that was started to take the node over.
+struct Started {
+    child: Child,
+    told: Told,
+    since: Instant,
 }
 
 /// What becomes of requests for the node.
@@ -58,8 +90,11 @@ pub struct Upgrades {
     requests: Receiver<UpgradeRequest>,
     program: Program,
     manager: ServiceManager,
-    /// The process that was started, and who waits for it.
-    started: Option<(Child, Told)>,
+    /// Where a program that was started says why it has failed.
+    reason: PathBuf,
+    started: Option<Started>,
+    /// Those that do not get the node, and when they are to have ended.
+    ending: Vec<(Child, Instant)>,
 }
 
 /// What speaks for the node, while another process may have it.
@@ -101,13 +136,15 @@ impl weft_node::Beside for Given<'_> {
 type Told = Box<dyn FnOnce(Result<Upgraded, String>)>;
 
 impl Upgrades {
-    /// Takes `requests` from now on.
+    /// Takes `requests` for the node at `socket` from now on.
     pub fn new(
         requests: Receiver<UpgradeRequest>,
         program: Program,
         manager: ServiceManager,
+        socket: &Path,
     ) -> Upgrades {
-        Upgrades { requests, program, manager, started: None }
+        let reason = socket.with_extension(format!("refused-{}", process::id()));
+        Upgrades { requests, program, manager, reason, started: None, ending: Vec::new() }
     }
 
     /// Does what is asked for. Another process has the node where something is returned.
@@ -117,11 +154,7 @@ impl Upgrades {
         running: &mut Running,
         (beside, owning): (&Beside, Option<&Owning>),
     ) -> Option<HandedOver> {
-        if let Some((child, _)) = &mut self.started
-            && let Ok(Some(status)) = child.try_wait()
-        {
-            self.tell(Err(format!("the new program has ended: {status}; see the log")));
-        }
+        self.look_at_started();
         match self.requests.try_recv().ok()? {
             UpgradeRequest::Start(told) => {
                 let told: Told = Box::new(move |outcome| drop(told.send(outcome)));
@@ -129,8 +162,10 @@ impl Upgrades {
                     told(Err("another process is taking the node over already".to_owned()));
                     return None;
                 }
-                match self.program.start() {
-                    Ok(child) => self.started = Some((child, told)),
+                match self.program.start(&self.reason) {
+                    Ok(child) => {
+                        self.started = Some(Started { child, told, since: Instant::now() });
+                    }
                     Err(why) => told(Err(why)),
                 }
                 None
@@ -151,6 +186,28 @@ impl Upgrades {
         }
     }
 
+    /// Whether the program that was started has ended or is late, and those before it.
+    fn look_at_started(&mut self) {
+        let now = Instant::now();
+        self.ending.retain_mut(|(child, until)| match child.try_wait() {
+            Ok(None) if now < *until => true,
+            Ok(None) => {
+                end(child);
+                false
+            }
+            _ => false,
+        });
+        let Some(started) = &mut self.started else { return };
+        if let Ok(Some(status)) = started.child.try_wait() {
+            let why = reason_in(&self.reason)
+                .unwrap_or_else(|| format!("the new program has ended: {status}; see the log"));
+            self.tell(Err(why));
+        } else if started.since.elapsed() >= TAKING_OVER {
+            let seconds = TAKING_OVER.as_secs();
+            self.tell(Err(format!("the new program has not asked for the node in {seconds} s")));
+        }
+    }
+
     fn hand_over(
         &self,
         eal: &'static Eal,
@@ -165,7 +222,8 @@ impl Upgrades {
     /// Tells who waits for the process that was started what has come of the process `asks`,
     /// which may be another one: that hears itself how it went.
     fn tell_outcome(&mut self, outcome: &Result<HandedOver, String>, asks: Option<u32>) {
-        let is_started = self.started.as_ref().is_some_and(|(child, _)| asks == Some(child.id()));
+        let is_started =
+            self.started.as_ref().is_some_and(|started| asks == Some(started.child.id()));
         match outcome {
             Ok(HandedOver { waited, process, way, closed, .. }) => {
                 let is_told = self.started.is_some();
@@ -177,8 +235,9 @@ impl Upgrades {
                     }),
                     false => Err(format!("process {process} has taken the node over meanwhile")),
                 });
+                // This process ends. What it has started must not ask for the node later.
+                self.end_all();
                 if is_told {
-                    // This process ends.
                     thread::sleep(ANSWERING);
                 }
             }
@@ -188,14 +247,42 @@ impl Upgrades {
     }
 
     fn tell(&mut self, outcome: Result<Upgraded, String>) {
-        if let Some((mut child, told)) = self.started.take() {
+        if let Some(Started { child, told, .. }) = self.started.take() {
+            let _ = fs::remove_file(&self.reason);
             if outcome.is_err() {
-                // It ends by itself, as it was told why.
-                thread::spawn(move || child.wait());
+                // One that was told why says so and ends by itself.
+                self.ending.push((child, Instant::now() + ENDING));
             }
             told(outcome);
         }
     }
+
+    /// Ends all that were started and do not have the node.
+    fn end_all(&mut self) {
+        let started = self.started.take().map(|started| started.child);
+        let ending = self.ending.drain(..).map(|(child, _)| child);
+        ending.chain(started).for_each(|mut child| end(&mut child));
+    }
+}
+
+impl Drop for Upgrades {
+    fn drop(&mut self) {
+        self.end_all();
+    }
+}
+
+/// Ends a process that this one has started, if it has not ended.
+fn end(child: &mut Child) {
+    // It may have ended just now.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// Why a program has ended, as it says itself.
+fn reason_in(file: &Path) -> Option<String> {
+    let mut said = String::new();
+    File::open(file).ok()?.take(LONGEST).read_to_string(&mut said).ok()?;
+    Some(said).filter(|said| !said.is_empty())
 }
 
 /// How ports went over.

@@ -12,11 +12,20 @@
 //!   kind 4  load         0..8 nanoseconds since the node started, 8..16 packets received in
 //!                        that time, 16..24 dropped, 24..26 ten-thousandths of its busiest core
 //!                        that packets took of late, or 65535
+//!   kind 5  upgrade      0..8 number of the request, or 0 for a question, 8..16 the process that
+//!                        is to go, 16 how: 1 another one takes over, 2 it ends
+//!   kind 6  process      0..8 number of the request, or 0, 8..16 the process that says so, 16
+//!                        what becomes of it: 0 nothing, 1 it has begun, 2 it is refused, 17 octets
+//!                        of the version, then the version, then why it is refused as text
 //! ```
+//! A node of a release that does not know kind 5 ends its connection, and makes a new one.
 //! A generation is a number that settings have by what they say; 0 stands for none.
+
+mod upgrade;
 
 use weft_mobility_protocol::NodeId;
 
+pub use self::upgrade::{Going, Process, Upgrade, Way};
 use crate::hello::{self, HelloError, PeerAddress};
 
 /// The first octet.
@@ -42,6 +51,10 @@ pub enum Note {
     Report(Report),
     /// By a node: what it carries.
     Load(Load),
+    /// By a controller: a process of the node is to go, or to say which one it is.
+    Upgrade(Upgrade),
+    /// By a node: which process it is, and what becomes of what it was told.
+    Process(Process),
 }
 
 /// How a node runs.
@@ -132,6 +145,8 @@ impl Note {
                 (3, said)
             }
             Note::Load(load) => (4, load.emit()),
+            Note::Upgrade(upgrade) => (5, upgrade.emit()),
+            Note::Process(process) => (6, process.emit()),
         };
         if said.len() > MOST {
             return None;
@@ -149,7 +164,7 @@ impl Note {
     pub fn parse(octets: &[u8]) -> Result<Option<(Note, usize)>, HelloError> {
         let Some((head, rest)) = octets.split_first_chunk::<HEAD>() else { return Ok(None) };
         let length = u32::from_be_bytes([head[4], head[5], head[6], head[7]]) as usize;
-        if head[0] != TAG || !(1..=4).contains(&head[1]) || head[2..4] != [0, 0] || length > MOST {
+        if head[0] != TAG || !(1..=6).contains(&head[1]) || head[2..4] != [0, 0] || length > MOST {
             return Err(HelloError::Value);
         }
         let Some(said) = rest.get(..length) else { return Ok(None) };
@@ -160,6 +175,8 @@ impl Note {
                 Note::Settings { generation, text: text_of(text)? }
             }
             4 => Note::Load(Load::parse(said)?),
+            5 => Note::Upgrade(Upgrade::parse(said)?),
+            6 => Note::Process(Process::parse(said)?),
             _ => {
                 let (generation, said) = number(said)?;
                 let (refused, said) = number(said)?;
@@ -282,7 +299,20 @@ mod tests {
             let [generation, refused, received, dropped] = numbers;
             Note::Report(Report { generation, refused, received, dropped, reason })
         });
+        let way = prop_oneof![Just(Way::TakeOver), Just(Way::End)];
+        let upgrade = (any::<[u64; 2]>(), way).prop_map(|([request, process], way)| Upgrade {
+            request,
+            process,
+            way,
+        });
+        let going = prop_oneof![Just(Going::On), Just(Going::Begun), Just(Going::Refused)];
+        let process = (any::<[u64; 2]>(), going, "[0-9.]{0,255}", ".{0,40}");
+        let process = process.prop_map(|([request, process], going, version, reason)| {
+            Note::Process(Process { request, process, going, version, reason })
+        });
         prop_oneof![
+            upgrade.prop_map(Note::Upgrade),
+            process,
             proptest::collection::vec(place, 0..4).prop_map(Note::Places),
             (any::<u64>(), ".{0,200}")
                 .prop_map(|(generation, text)| Note::Settings { generation, text }),
@@ -306,7 +336,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_comes_is_read_or_refused(mut octets: Vec<u8>, kind in 0_u8..6, length in 0_u8..40) {
+        fn whatever_comes_is_read_or_refused(mut octets: Vec<u8>, kind in 0_u8..8, length in 0_u8..40) {
             let _ = Registration::parse(&octets);
             let _ = Note::parse(&octets);
             let head = [TAG, kind, 0, 0, 0, 0, 0, length];
@@ -348,6 +378,26 @@ mod tests {
         shorter[7] -= 1;
         shorter.pop();
         assert_eq!(Note::parse(&shorter), Err(HelloError::Value));
+    }
+
+    /// Ways and ends that this release does not know mean nothing to it.
+    #[test]
+    fn an_upgrade_that_cannot_be_is_refused() {
+        let octets = Note::Upgrade(Upgrade::default()).emit().unwrap();
+        for (at, value) in [(24, 0), (24, 3), (7, 18)] {
+            let mut wrong = [&octets[..], &[0]].concat();
+            wrong[at] = value;
+            assert_eq!(Note::parse(&wrong), Err(HelloError::Value), "{at} {value}");
+        }
+        let long = Process { version: "ä".repeat(200), ..Process::default() };
+        let octets = Note::Process(long).emit().unwrap();
+        let Ok(Some((Note::Process(read), _))) = Note::parse(&octets) else { panic!() };
+        assert_eq!(read.version, "ä".repeat(127));
+        for (at, value) in [(24, 3), (25, 255)] {
+            let mut wrong = octets.clone();
+            wrong[at] = value;
+            assert_eq!(Note::parse(&wrong), Err(HelloError::Value), "{at} {value}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use weft_site::document::{self, DocumentKind};
 use weft_site::set::Change;
 use weft_yaml::mistake::Mistakes;
 
-use super::state::{Shared, body};
+use super::super::state::{Shared, body};
 
 /// Files of documents that are to be, beside those of before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

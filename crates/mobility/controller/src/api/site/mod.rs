@@ -1,0 +1,4 @@
+//! What the site is to be, and which programs run it.
+
+pub mod documents;
+pub mod upgrade;

@@ -1,0 +1,108 @@
+//! What is said of processes that are to go, so that the program that is installed runs.
+
+use super::{number, text_of};
+use crate::hello::HelloError;
+
+/// What a process of a node is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Upgrade {
+    /// The number of the request; 0 for a question.
+    pub request: u64,
+    /// The process that is to go. Any other one only says which one it is.
+    pub process: u64,
+    /// How it is to go.
+    pub way: Way,
+}
+
+/// How a process goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Way {
+    /// It starts its program anew, which takes the node over.
+    #[default]
+    TakeOver,
+    /// It ends, and its service manager starts another one.
+    End,
+}
+
+/// What a process of a node says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Process {
+    /// The number of the request; 0 for a question.
+    pub request: u64,
+    /// What it is known by: no other process of the node has that, nor had.
+    pub process: u64,
+    /// What becomes of the request.
+    pub going: Going,
+    /// Version of its program; 255 octets at most.
+    pub version: String,
+    /// Why it refuses.
+    pub reason: String,
+}
+
+/// What becomes of a request that a process goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Going {
+    /// Nothing: it was a question, or meant another process.
+    #[default]
+    On,
+    /// It has begun.
+    Begun,
+    /// It is refused, or has failed: the node goes on in this process.
+    Refused,
+}
+
+impl Upgrade {
+    pub(super) fn emit(&self) -> Vec<u8> {
+        let way = match self.way {
+            Way::TakeOver => 1,
+            Way::End => 2,
+        };
+        let numbers = [self.request, self.process];
+        let mut said = numbers.map(|number| number.to_be_bytes()).concat();
+        said.push(way);
+        said
+    }
+
+    pub(super) fn parse(said: &[u8]) -> Result<Upgrade, HelloError> {
+        let (request, said) = number(said)?;
+        let (process, said) = number(said)?;
+        let way = match said {
+            [1] => Way::TakeOver,
+            [2] => Way::End,
+            _ => return Err(HelloError::Value),
+        };
+        Ok(Upgrade { request, process, way })
+    }
+}
+
+impl Process {
+    pub(super) fn emit(&self) -> Vec<u8> {
+        let going = match self.going {
+            Going::On => 0,
+            Going::Begun => 1,
+            Going::Refused => 2,
+        };
+        let version = &self.version.as_bytes()[..self.version.floor_char_boundary(255)];
+        let numbers = [self.request, self.process];
+        let mut said = numbers.map(|number| number.to_be_bytes()).concat();
+        said.extend([going, version.len() as u8]);
+        said.extend(version);
+        said.extend(self.reason.as_bytes());
+        said
+    }
+
+    pub(super) fn parse(said: &[u8]) -> Result<Process, HelloError> {
+        let (request, said) = number(said)?;
+        let (process, said) = number(said)?;
+        let ([going, length], said) = said.split_first_chunk().ok_or(HelloError::Value)?;
+        let going = match going {
+            0 => Going::On,
+            1 => Going::Begun,
+            2 => Going::Refused,
+            _ => return Err(HelloError::Value),
+        };
+        let texts = said.split_at_checked(usize::from(*length)).ok_or(HelloError::Value)?;
+        let (version, reason) = (text_of(texts.0)?, text_of(texts.1)?);
+        Ok(Process { request, process, going, version, reason })
+    }
+}
