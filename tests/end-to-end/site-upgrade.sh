@@ -163,7 +163,7 @@ it_is_cancelled() {
     weft upgrade site --cancel >"$work/said" 2>&1 && status=1
     grep -q 'no upgrade is under way' "$work/said" || { cat "$work/said" && status=1; }
     weft upgrade site --node nowhere 2>&1 | tee "$work/said"
-    grep -q 'there is no node `nowhere`' "$work/said" || status=1
+    grep -q 'there is no node .nowhere.' "$work/said" || status=1
     return "$status"
 }
 

@@ -108,3 +108,32 @@ fn fitting<T: Serialize + Clone>(value: &T, reason: impl Fn(&mut T) -> &mut Stri
         *reason = reason.chars().take(kept).collect();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store of etcd takes 1,024 octets.
+    #[test]
+    fn the_longest_records_fit() {
+        let text = |octets: usize| "\"".repeat(octets);
+        let mut upgrade = Upgrade::begin(u64::MAX, Method::Drain, vec![(text(64), None)]);
+        upgrade.reason = text(600);
+        let node = &mut upgrade.nodes[0];
+        (node.before, node.after, node.reason) = (text(40), text(40), text(500));
+        (node.process, node.incarnation, node.orders) = (u64::MAX, u32::MAX, u64::MAX);
+        let mut records = Records::default();
+        assert_eq!(records.follow(&upgrade).len(), 2);
+        assert!(records.0.values().all(|octets| octets.len() <= 1024), "{records:?}");
+        let read = records.upgrade();
+        assert!(!read.reason.is_empty() && upgrade.reason.starts_with(&read.reason));
+        let reason = read.nodes[0].reason.clone();
+        assert!(!reason.is_empty() && upgrade.nodes[0].reason.starts_with(&reason));
+        upgrade.nodes[0].reason = reason;
+        assert_eq!(read.nodes, upgrade.nodes);
+        // One with fewer nodes takes the place of all of it.
+        let empty = Upgrade::begin(1, Method::InPlace, Vec::new());
+        assert_eq!(records.follow(&empty).len(), 2);
+        assert_eq!(records.upgrade().nodes, []);
+    }
+}

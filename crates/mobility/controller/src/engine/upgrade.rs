@@ -89,7 +89,9 @@ impl Engine {
         if matches!(self.desired.phase(), Rollout::Rolling | Rollout::RollingBack) {
             return Err(NotBegun::Rolling);
         }
-        let all = self.members.all();
+        let mut all = self.members.all();
+        // Those of the file first, in its order.
+        all.sort_by_key(|one| if one.has_registered { one.number.0 } else { 0 });
         if let Some(name) = names.iter().find(|name| all.iter().all(|one| one.name != **name)) {
             return Err(NotBegun::Unknown(name.clone()));
         }

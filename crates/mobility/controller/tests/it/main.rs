@@ -7,3 +7,4 @@ mod field;
 mod members;
 mod moves;
 mod replicas;
+mod upgrade;

@@ -37,6 +37,21 @@ pub struct Shared {
     pub moves: Arc<Mutex<HashMap<User, u64>>>,
     /// What the controller has told nodes of how they are to run.
     pub settings: Arc<Mutex<HashMap<NodeId, String>>>,
+    /// Programs that run nodes.
+    pub programs: Arc<Mutex<HashMap<NodeId, Program>>>,
+}
+
+/// The program that runs a node, as the node says it.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// Processes of the node that there were before this one.
+    pub before: u64,
+    /// Why another process cannot have the node.
+    pub refuses: Option<String>,
+    /// Its process has ended, and is to be started again.
+    pub has_ended: bool,
+    /// It ends its connection at what it does not know.
+    pub is_old: bool,
 }
 
 pub struct Field {

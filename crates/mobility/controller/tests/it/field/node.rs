@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use weft_mobility_protocol::{
     Anchor, Contexts, EndMarker, Incarnation, NodeId, Output, Settings, Station, TimerKey, User,
 };
-use weft_mobility_transport::note::Note;
+use weft_mobility_transport::note::{Going, Note, Process, Upgrade, Way};
 use weft_mobility_transport::{Event, Load, Options, Report, Transport};
 
 use super::{Shared, in_the_end};
@@ -129,19 +129,17 @@ impl Work {
                 Ok(Input::Arrived(Event::Settings(generation, text))) => {
                     self.settings(generation, text);
                 }
+                Ok(Input::Arrived(Event::Upgrade(upgrade))) => {
+                    if self.goes(upgrade) {
+                        self.cut();
+                    }
+                }
                 Ok(Input::Arrived(_)) => {}
                 Ok(Input::Marker(user, marker)) => self.drive(|machine, out| match machine {
                     Machine::Station(station) => station.end_marker(user, marker, out),
                     Machine::Anchor(anchor) => anchor.end_marker(user, marker, out),
                 }),
-                Ok(Input::Cut) => {
-                    let port = SocketAddr::from(([127, 0, 0, 1], 0));
-                    let place = std::mem::replace(&mut self.options.listen, port);
-                    // The old one gives its port back first.
-                    self.transport = connect(&self.options, &self.own);
-                    self.options.listen = place;
-                    self.transport = connect(&self.options, &self.own);
-                }
+                Ok(Input::Cut) => self.cut(),
                 Err(RecvTimeoutError::Timeout) => {
                     let due = next.filter(|(_, at)| *at <= Instant::now());
                     let Some((key, _)) = due else { continue };
@@ -153,6 +151,47 @@ impl Work {
                 }
             }
         }
+    }
+
+    fn cut(&mut self) {
+        let port = SocketAddr::from(([127, 0, 0, 1], 0));
+        let place = std::mem::replace(&mut self.options.listen, port);
+        // The old one gives its port back first.
+        self.transport = connect(&self.options, &self.own);
+        self.options.listen = place;
+        self.transport = connect(&self.options, &self.own);
+    }
+
+    /// Its process is to go, or is asked which one it is; whether its connections break.
+    fn goes(&mut self, upgrade: Upgrade) -> bool {
+        let mut programs = self.shared.programs.lock().unwrap();
+        let program = programs.entry(self.number).or_default();
+        if program.is_old {
+            return true;
+        }
+        let process = program.before + 1;
+        let is_meant = upgrade.request > 0 && upgrade.process == process;
+        let refuses = program.refuses.clone().filter(|_| is_meant);
+        let going = match (is_meant, &refuses) {
+            (false, _) => Going::On,
+            (true, None) => Going::Begun,
+            (true, Some(_)) => Going::Refused,
+        };
+        let (request, version) = (upgrade.request, format!("0.1.{process}"));
+        let reason = refuses.unwrap_or_default();
+        let note = Note::Process(Process { request, process, going, version, reason });
+        self.transport.sender().note(NodeId::CONTROLLER, &note);
+        if going != Going::Begun {
+            return false;
+        }
+        match upgrade.way {
+            Way::TakeOver => program.before += 1,
+            Way::End => {
+                assert!(self.owned.is_empty(), "a node ends that has users");
+                program.has_ended = true;
+            }
+        }
+        upgrade.way == Way::TakeOver
     }
 
     /// Takes settings, but for those that say `refuse`; by those that say `harm` it drops.
