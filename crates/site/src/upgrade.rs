@@ -100,7 +100,8 @@ impl Upgrade {
             ..NodeUpgrade::default()
         };
         let nodes = nodes.into_iter().map(node).collect();
-        Upgrade { number, method, nodes, request: number, ..Upgrade::default() }
+        let phase = Phase::Running;
+        Upgrade { number, method, phase, nodes, request: number, ..Upgrade::default() }
     }
 
     /// Requests have numbers beyond this one, which no controller before has used.
@@ -175,6 +176,7 @@ impl Upgrade {
         let Some(at) = self.current() else { return self.next(now, view) };
         if self.is_cancelled && self.nodes[at].doing == Doing::Asking {
             self.nodes[at].phase = NodePhase::Waiting;
+            self.nodes[at].reason.clear();
             self.work = None;
             return self.next(now, view);
         }

@@ -205,7 +205,8 @@ function listen() {
     })), "");
   };
   for (const kind of ["ready", "moved", "aborting", "aborted", "no-owner", "owned", "removed", "refused", "connected", "lost",
-    "registered", "expired", "takes-over", "rollout-failed", "rollout-complete"]) {
+    "registered", "expired", "takes-over", "rollout-failed", "rollout-complete",
+    "spread", "upgraded", "upgrade-complete", "upgrade-failed", "upgrade-cancelled"]) {
     source.addEventListener(kind, enter);
   }
   told.render([], "Nothing has happened since this page was opened.");

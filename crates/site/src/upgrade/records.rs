@@ -123,6 +123,7 @@ mod tests {
         (node.before, node.after, node.reason) = (text(40), text(40), text(500));
         (node.process, node.incarnation, node.orders) = (u64::MAX, u32::MAX, u64::MAX);
         let mut records = Records::default();
+        assert_eq!((records.upgrade().number, records.upgrade().phase), (0, Phase::Complete));
         assert_eq!(records.follow(&upgrade).len(), 2);
         assert!(records.0.values().all(|octets| octets.len() <= 1024), "{records:?}");
         let read = records.upgrade();

@@ -18,9 +18,9 @@ pub enum Method {
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Nodes are being upgraded.
-    #[default]
     Running,
-    /// All nodes that were to be upgraded are.
+    /// All nodes that were to be upgraded are, or there was no upgrade.
+    #[default]
     Complete,
     /// A node could not be; those behind it were not begun.
     Failed,

@@ -122,8 +122,10 @@ impl Engine {
     /// False if none is under way.
     pub fn cancel_upgrade(&mut self) -> bool {
         let is_running = self.upgrading.plan.is_running();
-        self.upgrading.plan.cancel();
-        self.look_at_upgrade();
+        if is_running {
+            self.upgrading.plan.cancel();
+            self.look_at_upgrade();
+        }
         is_running
     }
 

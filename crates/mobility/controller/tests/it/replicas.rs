@@ -6,6 +6,8 @@ use weft_etcd::local::{Members, is_installed};
 use weft_http::client::{Client, ClientError, Server};
 use weft_mobility_controller::Controller;
 use weft_mobility_controller::api;
+use weft_mobility_controller::api::upgrade::UpgradeState;
+use weft_site::upgrade::Phase;
 
 use crate::field::{A, B, Field, in_the_end, until};
 
@@ -102,6 +104,29 @@ fn another_replica_goes_on_with_moves() {
     }
     assert_eq!(replicas.field.owned(A), USERS as usize);
     assert_eq!(replicas.field.owned(B), 0);
+}
+
+/// An upgrade of the site goes on with the next leader, and no node changes its process twice.
+#[test]
+fn another_replica_goes_on_with_an_upgrade() {
+    let Some((_members, _folder, mut replicas)) = start(USERS) else { return };
+    let leader = replicas.leader();
+    let client = replicas.client(leader);
+    replicas.field.settle(&client, USERS as usize);
+    let _: UpgradeState = client.post("/v1/upgrade", "{}".to_owned()).unwrap();
+    let programs = replicas.field.shared.programs.clone();
+    let changed = || programs.lock().unwrap().values().filter(|one| one.before > 0).count();
+    until("a node to be upgraded", || changed() > 0);
+    replicas.stop(leader);
+    assert_eq!(replicas.leader(), other(leader));
+    let client = replicas.client(other(leader));
+    until("the end of the upgrade", || {
+        client.get::<UpgradeState>("/v1/upgrade").is_ok_and(|state| state.phase == Phase::Complete)
+    });
+    assert_eq!(changed(), 3);
+    assert!(programs.lock().unwrap().values().all(|one| one.before == 1));
+    replicas.field.settle(&client, USERS as usize);
+    replicas.field.check(&client, USERS);
 }
 
 /// A replica that does not lead answers for itself only, and says who leads.

@@ -32,7 +32,7 @@ pub struct UpgradeState {
     /// As it was ordered.
     #[schema(value_type = String)]
     pub method: Method,
-    /// `running`, `complete`, `failed`, or `cancelled`.
+    /// `running`, `complete`, `failed`, or `cancelled`; `complete` if there was none.
     #[schema(value_type = String)]
     pub phase: Phase,
     /// Whether it ends with the node in progress.
