@@ -82,7 +82,9 @@ impl Process {
             Going::Begun => 1,
             Going::Refused => 2,
         };
-        let version = &self.version.as_bytes()[..self.version.floor_char_boundary(255)];
+        let mut ends = (0..=self.version.len().min(255)).rev();
+        let end = ends.find(|end| self.version.is_char_boundary(*end)).unwrap_or(0);
+        let version = &self.version.as_bytes()[..end];
         let numbers = [self.request, self.process];
         let mut said = numbers.map(|number| number.to_be_bytes()).concat();
         said.extend([going, version.len() as u8]);
