@@ -26,8 +26,9 @@ mod queue;
 mod ring_port;
 mod sockets;
 
-use device::{Device, wanted_channels};
+use device::Device;
 use driver::DeviceString;
+use driver::wanted_channels;
 use open::Open;
 use ring_port::RingEnd;
 use sockets::Wanted;

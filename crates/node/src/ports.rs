@@ -64,7 +64,7 @@ impl Ports {
 
     /// Closes all devices for another process; workers have given their queues back.
     pub fn give_away(&mut self) {
-        self.0.iter_mut().for_each(|port| port.behind_mut().give_away());
+        self.0.iter_mut().for_each(|port| port.port_device_mut().give_away());
     }
 
     /// Opens the devices that another process has had; what workers get of them: for each port in
@@ -76,12 +76,12 @@ impl Ports {
         let mut taken = Vec::new();
         for number in 0..self.0.len() {
             let port = &mut self.0[number];
-            match port.behind_mut().take() {
+            match port.port_device_mut().take() {
                 Ok(attachments) => taken.push(attachments),
                 Err(why) => {
                     let why = format!("port {}: {why}", port.name());
                     drop(taken);
-                    self.0[..number].iter_mut().for_each(|port| port.behind_mut().give_away());
+                    self.0[..number].iter_mut().for_each(|port| port.port_device_mut().give_away());
                     return Err(why);
                 }
             }
@@ -92,12 +92,12 @@ impl Ports {
 
     /// Goes on without devices that another process has had, and looks for them.
     pub fn wait_for_return(&mut self) {
-        self.0.iter_mut().for_each(|port| port.behind_mut().wait_for_return());
+        self.0.iter_mut().for_each(|port| port.port_device_mut().wait_for_return());
     }
 
     /// Their devices are this process's alone.
     pub fn own(&mut self) {
-        self.0.iter_mut().for_each(|port| port.behind_mut().own());
+        self.0.iter_mut().for_each(|port| port.port_device_mut().own());
     }
 
     /// The port that has an address of the node.
@@ -191,13 +191,13 @@ impl Ports {
     /// The flow rules of the ports that have some.
     pub fn flow_rules(&mut self) -> impl Iterator<Item = (usize, &mut FlowRules)> {
         let ports = self.0.iter_mut().enumerate();
-        ports.filter_map(|(number, port)| Some((number, port.device_mut().flow_rules()?)))
+        ports.filter_map(|(number, port)| Some((number, port.port_device_mut().flow_rules()?)))
     }
 
     /// Gives devices flow rules, and takes others back; whether there was anything to do.
     pub fn keep_flow_rules(&mut self) -> bool {
         let ports = self.0.iter_mut();
-        ports.fold(false, |busy, port| port.device_mut().keep_flow_rules() | busy)
+        ports.fold(false, |busy, port| port.port_device_mut().keep_flow_rules() | busy)
     }
 
     /// Looks after devices and neighbours. Returns the links that have changed, by port.

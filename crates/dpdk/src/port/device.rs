@@ -15,9 +15,7 @@ use super::flow::{Flows, by_creation, by_validation};
 use super::interface::Interface;
 use super::options::PortOptions;
 use super::ring_port::RingEnd;
-use super::sockets::{
-    Given, PacketSockets, Wanted, XdpSockets, joining, may_lock, may_use_interfaces, unchanged,
-};
+use super::sockets::{Given, PacketSockets, XdpSockets, joining, unchanged};
 use crate::buffer::Pool;
 use crate::eal::Eal;
 use crate::error::invalid;
@@ -459,24 +457,6 @@ impl Drop for Device {
     }
 }
 
-/// Another number of queues that the interface of a device should have for so many receive queues.
-///
-/// # Errors
-/// When it cannot have them and packets would be lost.
-pub(super) fn wanted_channels(device: &str, queues: u16) -> io::Result<Option<Wanted>> {
-    let Ok(DeviceString { driver: Some(driver), interface: Some(name), arguments, .. }) =
-        DeviceString::parse(device)
-    else {
-        return Ok(None);
-    };
-    let has_sockets = driver.has_xdp_sockets() || driver.has_packet_sockets();
-    // One that names its first queue shares the interface with others.
-    match has_sockets && !arguments.contains("start_queue=") {
-        true => Wanted::of(&name, queues, driver.has_xdp_sockets()),
-        false => Ok(None),
-    }
-}
-
 /// What can be used of a device.
 fn usable(info: &sys::rte_eth_dev_info, options: &PortOptions) -> Offloads {
     Offloads::choose(info, options.checksums, options.sends_own_buffers)
@@ -498,18 +478,6 @@ fn check(status: i32, what: &str) -> io::Result<()> {
         _ => {
             let reason = io::Error::from_raw_os_error(-status);
             Err(io::Error::other(format!("DPDK refused {what}: {reason}")))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn interfaces_of_other_devices_keep_their_queues() {
-        for device in ["ring:a", "0000:03:00.0", "net_tap0,iface=lo", "net_af_xdp0,iface=none-1"] {
-            assert!(wanted_channels(device, 2).unwrap().is_none(), "{device}");
         }
     }
 }

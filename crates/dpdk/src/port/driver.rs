@@ -7,7 +7,7 @@ use std::io;
 
 use super::capabilities::Spreading;
 use super::options::PortOptions;
-use super::privilege::{may_lock, may_use_interfaces};
+use super::sockets::{Wanted, may_lock, may_use_interfaces};
 use crate::error::invalid;
 
 /// A driver of DPDK for virtual devices. Lists are words between spaces.
@@ -284,6 +284,24 @@ pub(crate) fn explain(driver: Option<&Driver>, reason: io::Error) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, lacking)
 }
 
+/// Another number of queues that the interface of a device should have for so many receive queues.
+///
+/// # Errors
+/// When it cannot have them and packets would be lost.
+pub(super) fn wanted_channels(device: &str, queues: u16) -> io::Result<Option<Wanted>> {
+    let Ok(DeviceString { driver: Some(driver), interface: Some(name), arguments, .. }) =
+        DeviceString::parse(device)
+    else {
+        return Ok(None);
+    };
+    let has_sockets = driver.has_xdp_sockets() || driver.has_packet_sockets();
+    // One that names its first queue shares the interface with others.
+    match has_sockets && !arguments.contains("start_queue=") {
+        true => Wanted::of(&name, queues, driver.has_xdp_sockets()),
+        false => Ok(None),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -355,5 +373,12 @@ mod tests {
     fn the_arguments_of_other_drivers_are_left_to_dpdk() {
         let device = parse("net_memif0,role=client,secret");
         assert_eq!((&*device.name, &*device.arguments), ("net_memif0", "role=client,secret"));
+    }
+
+    #[test]
+    fn interfaces_of_other_devices_keep_their_queues() {
+        for device in ["ring:a", "0000:03:00.0", "net_tap0,iface=lo", "net_af_xdp0,iface=none-1"] {
+            assert!(wanted_channels(device, 2).unwrap().is_none(), "{device}");
+        }
     }
 }

@@ -191,7 +191,7 @@ impl Offering<'_> {
             handover: part_in_moves(self.node.blueprint),
             devices: self.node.blueprint.devices().iter().map(|port| port.device.clone()).collect(),
             workers: self.node.blueprint.workers.count,
-            ports: self.node.ports.iter().filter_map(|port| port.behind().offered()).collect(),
+            ports: self.node.ports.iter().filter_map(|port| port.port_device().offered()).collect(),
             functions: functions.collect(),
             neighbours: neighbours.collect(),
         })

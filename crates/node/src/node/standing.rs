@@ -40,7 +40,7 @@ impl Node {
         agent.persistence.configured = configured;
         let mut ingress = Vec::new();
         for port in agent.ports.iter() {
-            let of_port = port.behind().ingress(Holder::First).and_then(|of_port| {
+            let of_port = port.port_device().ingress(Holder::First).and_then(|of_port| {
                 // What comes to a TAP device can only go to another process.
                 let of_port = of_port.filter(Ingress::copies);
                 of_port.iter().try_for_each(Ingress::shut)?;

@@ -415,7 +415,7 @@ impl Predecessor {
         // Only then is there another process to share packets with.
         let ports = node.agent.ports.iter().enumerate().filter(|_| way == Way::Beside);
         for (number, port) in ports {
-            if let Some(of_port) = port.behind().ingress(Holder::Second)? {
+            if let Some(of_port) = port.port_device().ingress(Holder::Second)? {
                 of_port.shut()?;
                 ingress.push((number as u16, port.name().to_owned(), of_port));
             }

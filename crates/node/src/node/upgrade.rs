@@ -453,7 +453,7 @@ fn send_prepared(conversation: &mut Conversation, prepared: &Prepared) -> io::Re
 fn shared(ports: &Ports) -> io::Result<Vec<SharedPort>> {
     let mut shared = Vec::new();
     for (number, port) in ports.iter().enumerate() {
-        if let Some(ingress) = port.behind().ingress(Holder::First)? {
+        if let Some(ingress) = port.port_device().ingress(Holder::First)? {
             let name = port.name().to_owned();
             shared.push(SharedPort { number: number as u16, name, ingress });
         }

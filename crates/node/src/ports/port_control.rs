@@ -196,13 +196,13 @@ impl PortControl {
         })
     }
 
-    /// Its device, while two processes of the node share or pass it.
-    pub(crate) fn behind(&self) -> &PortDevice {
+    /// Its device: what of it concerns other processes of the node, and flow rules.
+    pub(crate) fn port_device(&self) -> &PortDevice {
         &self.device
     }
 
     /// The same, to be changed.
-    pub(crate) fn behind_mut(&mut self) -> &mut PortDevice {
+    pub(crate) fn port_device_mut(&mut self) -> &mut PortDevice {
         &mut self.device
     }
 
@@ -223,11 +223,6 @@ impl PortControl {
     /// Its receive queues, how packets come to them, and flow rules.
     pub fn spreading(&self) -> (u16, String, RuleCounts) {
         self.device.spreading()
-    }
-
-    /// The device, whose flow rules change.
-    pub fn device_mut(&mut self) -> &mut PortDevice {
-        &mut self.device
     }
 
     /// What its device does in the place of the processor.
