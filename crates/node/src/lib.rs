@@ -34,7 +34,8 @@ pub use agent::{
 pub use error::{BuildError, NotComposed, Refused};
 pub use migration::{contexts, transfer};
 pub use node::{
-    Beside, HandedOver, Node, Predecessor, Running, StandingNode, TakeOverError, UpgradeError, Way,
+    Beside, HandedOver, Node, PortTransfer, Predecessor, Running, StandingNode, TakeOverError,
+    UpgradeError,
 };
 pub use weft_dataplane::worker::Idle;
 pub use weft_dataplane::worker::Worker;

@@ -25,7 +25,7 @@ use crate::agent::{
 use crate::assemble::{Assembled, Devices, assemble};
 use crate::error::BuildError;
 
-pub use self::conversation::{UpgradeError, Way};
+pub use self::conversation::{PortTransfer, UpgradeError};
 pub use self::standing::StandingNode;
 pub use self::successor::{Predecessor, TakeOverError};
 pub use self::upgrade::{Beside, HandedOver};

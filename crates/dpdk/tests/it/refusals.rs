@@ -1,6 +1,6 @@
 //! What cannot be opened is said in one clear line.
 
-use crate::common::network::{ip, veth, with_af_xdp};
+use crate::common::network::{veth, with_af_xdp};
 use crate::common::process::{alone, as_unprivileged, is_root};
 use crate::common::{eal, open, pool, skipped};
 use weft_dpdk::{Eal, EalOptions, Pool, Port, PortOptions};

@@ -58,7 +58,7 @@ pub(super) enum Kind {
 
 /// How ports go over to another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum PortTransfer {
     /// The other process builds the node once this one has ended.
     Behind,
     /// Both processes have them open at the same time.
@@ -67,7 +67,7 @@ pub enum Way {
     InTurn,
 }
 
-impl Way {
+impl PortTransfer {
     /// As READY says it.
     pub(super) fn octet(self) -> u8 {
         self as u8
@@ -77,11 +77,11 @@ impl Way {
     ///
     /// # Errors
     /// When it is none.
-    pub(super) fn heard(octets: &[u8]) -> Result<Way, UpgradeError> {
+    pub(super) fn heard(octets: &[u8]) -> Result<PortTransfer, UpgradeError> {
         match octets {
-            [0] => Ok(Way::Behind),
-            [1] => Ok(Way::Beside),
-            [2] => Ok(Way::InTurn),
+            [0] => Ok(PortTransfer::Behind),
+            [1] => Ok(PortTransfer::Beside),
+            [2] => Ok(PortTransfer::InTurn),
             _ => Err(UpgradeError::Foreign("ports that go over in no known way")),
         }
     }

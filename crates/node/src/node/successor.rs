@@ -14,7 +14,7 @@ use weft_node_config::{Blueprint, PortPlan};
 use weft_state::{Collection, Records, Store};
 
 use self::built::{Built, Destination, set_aside};
-use super::conversation::{Conversation, Drained, Kind, OF_OLD, UpgradeError, Way};
+use super::conversation::{Conversation, Drained, Kind, OF_OLD, PortTransfer, UpgradeError};
 use super::upgrade::scope_at;
 use super::{Node, keeping};
 use crate::agent::{
@@ -250,22 +250,22 @@ impl Predecessor {
             let why = "state: a node that has a standby stays with its folder; restart the node";
             return Err(UpgradeError::Refused(why.to_owned()).into());
         }
-        match self.way(&blueprint) {
-            Way::Beside => self.take_beside(eal, (blueprint, store), ours),
-            Way::InTurn => self.take_in_turn(eal, (blueprint, store), ours),
-            Way::Behind => self.take_behind(eal, (blueprint, store), ours),
+        match self.port_transfer(&blueprint) {
+            PortTransfer::Beside => self.take_beside(eal, (blueprint, store), ours),
+            PortTransfer::InTurn => self.take_in_turn(eal, (blueprint, store), ours),
+            PortTransfer::Behind => self.take_behind(eal, (blueprint, store), ours),
         }
     }
 
     /// How the ports of a node of this configuration come over.
-    fn way(&self, blueprint: &Blueprint) -> Way {
+    fn port_transfer(&self, blueprint: &Blueprint) -> PortTransfer {
         if self.when_closed.0.is_some() || has_vf(&self.offer, blueprint) {
-            return Way::Behind;
+            return PortTransfer::Behind;
         }
         match (self.are_shared(blueprint), self.are_known(blueprint)) {
-            (true, _) => Way::Beside,
-            (false, true) => Way::InTurn,
-            (false, false) => Way::Behind,
+            (true, _) => PortTransfer::Beside,
+            (false, true) => PortTransfer::InTurn,
+            (false, false) => PortTransfer::Behind,
         }
     }
 
@@ -304,10 +304,10 @@ impl Predecessor {
         (blueprint, store): (Blueprint, Option<Store>),
         ours: Ours<'_>,
     ) -> Result<(Node, Duration), TakeOverError> {
-        let mut built = self.build(eal, (blueprint, store), Way::Beside)?;
+        let mut built = self.build(eal, (blueprint, store), PortTransfer::Beside)?;
         built.wait_for_functions()?;
         built.node.workers.iter_mut().for_each(Worker::discard_received);
-        self.conversation.say(Kind::Ready, &[Way::Beside.octet()])?;
+        self.conversation.say(Kind::Ready, &[PortTransfer::Beside.octet()])?;
         let waited = self.conversation.hear_only(Kind::Open)?;
         let since = Instant::now();
         let waited = waited.try_into().map_or(0, u64::from_le_bytes);
@@ -341,7 +341,7 @@ impl Predecessor {
         (blueprint, store): (Blueprint, Option<Store>),
         ours: Ours<'_>,
     ) -> Result<(Node, Duration), TakeOverError> {
-        self.conversation.say(Kind::Ready, &[Way::Behind.octet()])?;
+        self.conversation.say(Kind::Ready, &[PortTransfer::Behind.octet()])?;
         let mut contexts = Vec::new();
         let mut since = None;
         loop {
@@ -363,7 +363,7 @@ impl Predecessor {
         if let Some(then) = self.when_closed.0.take() {
             then().map_err(TakeOverError::Ended)?;
         }
-        let mut built = self.build(eal, (blueprint, store), Way::Behind).map_err(ended)?;
+        let mut built = self.build(eal, (blueprint, store), PortTransfer::Behind).map_err(ended)?;
         if let Err(error) = built.wait_for_functions() {
             tracing::warn!("{error}");
         }
@@ -396,15 +396,15 @@ impl Predecessor {
         &mut self,
         eal: &Eal,
         (mut blueprint, store): (Blueprint, Option<Store>),
-        way: Way,
+        transfer: PortTransfer,
     ) -> Result<Built, TakeOverError> {
         let (keeping, configured) = (keeping(&blueprint), configured(&blueprint));
         let records: &(dyn Records + Sync) = &self.records;
         restore_compositions(&mut blueprint, records).map_err(BuildError::from)?;
-        let (devices, sockets) = match way {
-            Way::Behind => (Devices::Own, Vec::new()),
-            Way::Beside => (Devices::Beside(&self.offer.ports), set_aside(&mut blueprint)),
-            Way::InTurn => (Devices::Held(&self.offer.ports), set_aside(&mut blueprint)),
+        let (devices, sockets) = match transfer {
+            PortTransfer::Behind => (Devices::Own, Vec::new()),
+            PortTransfer::Beside => (Devices::Beside(&self.offer.ports), set_aside(&mut blueprint)),
+            PortTransfer::InTurn => (Devices::Held(&self.offer.ports), set_aside(&mut blueprint)),
         };
         let mut node = Node::build_with(eal, blueprint, None, devices)?;
         node.agent.persistence.configured = configured;
@@ -413,7 +413,8 @@ impl Predecessor {
         }
         let mut ingress = Vec::new();
         // Only then is there another process to share packets with.
-        let ports = node.agent.ports.iter().enumerate().filter(|_| way == Way::Beside);
+        let ports =
+            node.agent.ports.iter().enumerate().filter(|_| transfer == PortTransfer::Beside);
         for (number, port) in ports {
             if let Some(of_port) = port.port_device().ingress(Holder::Second)? {
                 of_port.shut()?;
@@ -422,7 +423,7 @@ impl Predecessor {
         }
         let has_them = self.has_its_store(store.as_ref());
         let store = store.map(|store| (store, keeping));
-        let taken = (way != Way::Behind, has_them);
+        let taken = (transfer != PortTransfer::Behind, has_them);
         node.agent.restoration(&mut node.workers).take_records(records, store, taken)?;
         self.records = Collection::default();
         if let Some(moves) = self.moves.take() {

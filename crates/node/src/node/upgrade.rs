@@ -16,7 +16,7 @@ use weft_function::Scope;
 
 use self::received::Received;
 use super::Running;
-use super::conversation::{Conversation, Kind, OF_NEW, UpgradeError, Way};
+use super::conversation::{Conversation, Kind, OF_NEW, PortTransfer, UpgradeError};
 use crate::agent::{Agent, Lease, Offer, Piece, Prepared, Stopped, position};
 use crate::bearer::session::Keep;
 use crate::ports::Ports;
@@ -53,11 +53,19 @@ pub struct HandedOver {
     /// Number of that process.
     pub process: u32,
     /// How its ports went over.
-    pub way: Way,
-    /// For how long no process had them open, where they went over [in turn](Way::InTurn).
+    pub transfer: PortTransfer,
+    /// For how long no process had them open, where they went over [in turn](PortTransfer::InTurn).
     pub closed: Option<Duration>,
     /// That process waits for its end to open its ports, if it has not.
     conversation: Conversation,
+}
+
+/// What has come of it, as above.
+struct Handover {
+    waited: Duration,
+    process: u32,
+    transfer: PortTransfer,
+    closed: Option<Duration>,
 }
 
 /// What speaks for the node beside it: with control planes and other nodes, in threads of its
@@ -111,8 +119,9 @@ impl Running {
         conversation.wait_at_most(STOPPED)?;
         let mut received = Received::default();
         match self.try_to_hand_over(&mut conversation, beside, &mut received) {
-            Ok(((waited, closed), process, way)) => {
-                Ok(HandedOver { waited, process, way, closed, conversation })
+            Ok(handover) => {
+                let Handover { waited, process, transfer, closed } = handover;
+                Ok(HandedOver { waited, process, transfer, closed, conversation })
             }
             Err(error) => {
                 let error = conversation.why(error);
@@ -136,8 +145,8 @@ impl Running {
     /// The same. `closed` is called once nothing of the node is left that the other process waits
     /// for, before that hears it.
     pub fn leave_and(self, handed_over: HandedOver, closed: impl FnOnce()) {
-        let HandedOver { way, conversation, .. } = handed_over;
-        if way == Way::Beside {
+        let HandedOver { transfer, conversation, .. } = handed_over;
+        if transfer == PortTransfer::Beside {
             // The node has stopped where the agent does not answer.
             let _ = self.handle.ask(|agent| agent.functions.end_processes());
         } else {
@@ -154,7 +163,7 @@ impl Running {
         conversation: &mut Conversation,
         beside: &mut dyn Beside,
         received: &mut Received,
-    ) -> Result<((Duration, Option<Duration>), u32, Way), UpgradeError> {
+    ) -> Result<Handover, UpgradeError> {
         let stopped = |_| UpgradeError::Refused("the node is stopping".to_owned());
         let offer = self.handle.ask(|agent| agent.offering().offer()).map_err(stopped)?;
         let offer = offer.map_err(UpgradeError::Refused)?;
@@ -168,8 +177,8 @@ impl Running {
         let prepared = prepared.map_err(UpgradeError::Refused)?;
         conversation.wait_at_most(PREPARING)?;
         send_prepared(conversation, &prepared)?;
-        let way = Way::heard(&conversation.hear_only(Kind::Ready)?)?;
-        let is_beside = way == Way::Beside;
+        let transfer = PortTransfer::heard(&conversation.hear_only(Kind::Ready)?)?;
+        let is_beside = transfer == PortTransfer::Beside;
         let ports = match is_beside {
             true => self.handle.ask(|agent| shared(&agent.ports)).map_err(stopped)??,
             false => Vec::new(),
@@ -187,9 +196,9 @@ impl Running {
         let octets = serde_json::to_vec(&drained).map_err(io::Error::other)?;
         conversation.say(Kind::Drained, &octets)?;
         conversation.hear_only(Kind::Taken)?;
-        let closed = match way {
-            Way::InTurn => Some(self.give_ports(conversation)?),
-            Way::Beside | Way::Behind => None,
+        let closed = match transfer {
+            PortTransfer::InTurn => Some(self.give_ports(conversation)?),
+            PortTransfer::Beside | PortTransfer::Behind => None,
         };
         let goes_on_with = beside.before_yours(process).map_err(UpgradeError::Refused)?;
         self.owns_users()?;
@@ -201,7 +210,7 @@ impl Running {
         if waiting > 0 {
             tracing::warn!(packets = waiting, "packets that waited for idle bearers are dropped");
         }
-        Ok(((since.elapsed(), closed), process, way))
+        Ok(Handover { waited: since.elapsed(), process, transfer, closed })
     }
 
     /// Opens the ports of the other process, stops receiving, and carries all that was received.

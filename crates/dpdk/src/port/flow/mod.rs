@@ -21,7 +21,7 @@ use super::Port;
 use crate::lock;
 
 use pattern::{TunnelItem, with_pattern};
-use support::Way;
+use support::Encoding;
 
 pub use pattern::{FlowField, FlowMatch};
 pub use support::{FlowSupport, FlowTaking};
@@ -100,14 +100,15 @@ impl Flows {
     }
 
     fn add(&self, device: u16, rule: &FlowRule) -> Result<FlowId, FlowRefusal> {
-        let way = self.support.way(rule.of.field);
-        let way = way.and_then(|way| Some((way, way.priority(rule.level)?)));
-        let Some((way, priority)) = way else {
+        let encoding = self.support.encoding(rule.of.field);
+        let encoding =
+            encoding.and_then(|encoding| Some((encoding, encoding.priority(rule.level)?)));
+        let Some((encoding, priority)) = encoding else {
             let reason = "the device has no rules of this kind".to_owned();
             return Err(FlowRefusal { number: libc::ENOTSUP, reason });
         };
         let mut rules = lock(&self.rules);
-        let made = create(device, rule, way.tunnel, priority)?;
+        let made = create(device, rule, encoding.tunnel, priority)?;
         let id = FlowId::fresh();
         rules.0.insert(id, made);
         Ok(id)
@@ -189,8 +190,8 @@ fn with_parts<T>(
 }
 
 /// Whether the driver says that it would take a rule.
-fn is_valid(device: u16, rule: &FlowRule, way: Way, priority: u32) -> bool {
-    with_parts(rule, way.tunnel, priority, |attributes, items, actions, error| {
+fn is_valid(device: u16, rule: &FlowRule, encoding: Encoding, priority: u32) -> bool {
+    with_parts(rule, encoding.tunnel, priority, |attributes, items, actions, error| {
         let (items, actions) = (items.as_ptr(), actions.as_ptr());
         // SAFETY: the device exists; all parts live as long as the call, and both lists end.
         unsafe { sys::rte_flow_validate(device, attributes, items, actions, error) == 0 }

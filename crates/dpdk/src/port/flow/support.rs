@@ -14,11 +14,11 @@ pub struct FlowTaking {
 
 /// Which flow rules a device takes; by default none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FlowSupport([Option<Way>; FlowField::ALL.len()]);
+pub struct FlowSupport([Option<Encoding>; FlowField::ALL.len()]);
 
 /// How a device takes rules that compare one field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct Encoding {
     pub(super) tunnel: TunnelItem,
     masks: bool,
     /// DPDK's number of the first level: 0 is ahead of all others.
@@ -26,7 +26,7 @@ pub(super) struct Way {
     rest: Option<u32>,
 }
 
-impl Way {
+impl Encoding {
     pub(super) fn priority(self, level: FlowLevel) -> Option<u32> {
         match level {
             FlowLevel::First => Some(self.first),
@@ -38,8 +38,8 @@ impl Way {
 impl FlowSupport {
     /// What it takes of rules that compare that field.
     pub fn of(&self, field: FlowField) -> Option<FlowTaking> {
-        let way = self.way(field)?;
-        Some(FlowTaking { masks: way.masks, levels: way.rest.is_some() })
+        let encoding = self.encoding(field)?;
+        Some(FlowTaking { masks: encoding.masks, levels: encoding.rest.is_some() })
     }
 
     /// Whether it takes none at all.
@@ -58,11 +58,15 @@ impl FlowSupport {
     }
 
     /// How it takes those of TEIDs in the version of IP that an address is of.
-    fn tunnels_of(&self, field: FlowField) -> Option<Way> {
-        self.way(if field.is_in_ipv6() { FlowField::TeidInIpv6 } else { FlowField::TeidInIpv4 })
+    fn tunnels_of(&self, field: FlowField) -> Option<Encoding> {
+        self.encoding(if field.is_in_ipv6() {
+            FlowField::TeidInIpv6
+        } else {
+            FlowField::TeidInIpv4
+        })
     }
 
-    pub(super) fn way(&self, field: FlowField) -> Option<Way> {
+    pub(super) fn encoding(&self, field: FlowField) -> Option<Encoding> {
         self.0[field as usize]
     }
 
@@ -72,28 +76,33 @@ impl FlowSupport {
     /// A driver may know one of two items for GTP-U, no levels at all, or want rules for IPv4 and
     /// for IPv6 to be of different ones, as that of TAP does. Among those of the second level,
     /// TEIDs come ahead of addresses.
-    pub(super) fn find(mut takes: impl FnMut(&FlowRule, Way, u32) -> bool) -> FlowSupport {
+    pub(super) fn find(mut takes: impl FnMut(&FlowRule, Encoding, u32) -> bool) -> FlowSupport {
         let mut found = FlowSupport::default();
         for (number, field) in FlowField::ALL.into_iter().enumerate() {
             let number = number as u32;
             let items = [TunnelItem::Gtpu, TunnelItem::Gtp].into_iter();
             let items = items.take(if field.is_teid() { 2 } else { 1 });
-            let mut ways = items.flat_map(|tunnel| {
+            let mut encodings = items.flat_map(|tunnel| {
                 let firsts = [0, 1 + number].into_iter();
-                firsts.map(move |first| Way { tunnel, masks: false, first, rest: None })
+                firsts.map(move |first| Encoding { tunnel, masks: false, first, rest: None })
             });
             let [exact, some, low] = samples(field);
-            let Some(mut way) = ways.find(|way| takes(&exact, *way, way.first)) else { continue };
-            way.masks = takes(&some, way, way.first);
-            if way.masks {
+            let Some(mut encoding) =
+                encodings.find(|encoding| takes(&exact, *encoding, encoding.first))
+            else {
+                continue;
+            };
+            encoding.masks = takes(&some, encoding, encoding.first);
+            if encoding.masks {
                 // A tunnel's outer addresses are no user's.
                 let tunnels = if field.is_teid() { None } else { found.tunnels_of(field) };
-                let ahead = tunnels.and_then(|way| way.rest).unwrap_or(0).max(way.first);
+                let ahead =
+                    tunnels.and_then(|encoding| encoding.rest).unwrap_or(0).max(encoding.first);
                 let near = if field.is_teid() { 1 } else { 2 };
                 let mut behind = [near, 1 + FlowField::ALL.len() as u32 + number].into_iter();
-                way.rest = behind.find(|rest| *rest > ahead && takes(&low, way, *rest));
+                encoding.rest = behind.find(|rest| *rest > ahead && takes(&low, encoding, *rest));
             }
-            found.0[number as usize] = Some(way);
+            found.0[number as usize] = Some(encoding);
         }
         found
     }
@@ -128,16 +137,19 @@ mod tests {
     #[test]
     fn a_device_that_takes_all_is_asked_for_no_other_way() {
         let mut asked = Vec::new();
-        let all = FlowSupport::find(|rule, way, priority| {
-            asked.push((rule.of.field, way.tunnel, priority));
+        let all = FlowSupport::find(|rule, encoding, priority| {
+            asked.push((rule.of.field, encoding.tunnel, priority));
             true
         });
         assert_eq!(asked.len(), 3 * FlowField::ALL.len());
         for field in FlowField::ALL {
             assert_eq!(all.of(field), Some(FlowTaking { masks: true, levels: true }));
-            let way = all.way(field).unwrap();
+            let encoding = all.encoding(field).unwrap();
             let rest = if field.is_teid() { 1 } else { 2 };
-            assert_eq!((way.tunnel, way.first, way.rest), (TunnelItem::Gtpu, 0, Some(rest)));
+            assert_eq!(
+                (encoding.tunnel, encoding.first, encoding.rest),
+                (TunnelItem::Gtpu, 0, Some(rest))
+            );
         }
         assert_eq!(all.names()[0], "TEID in IPv4 (masks)");
     }
@@ -160,7 +172,7 @@ mod tests {
         let taking = exact.of(FlowField::SourceIpv4).unwrap();
         assert_eq!((taking.masks, taking.levels), (false, false));
         // One that knows GTP-U by the other item.
-        let other = FlowSupport::find(|_, way, _| way.tunnel == TunnelItem::Gtp);
+        let other = FlowSupport::find(|_, encoding, _| encoding.tunnel == TunnelItem::Gtp);
         assert_eq!(other.names(), ["TEID in IPv4 (masks)", "TEID in IPv6 (masks)"]);
     }
 
@@ -178,8 +190,11 @@ mod tests {
             *protocols.entry(priority).or_insert(protocol) == protocol
         });
         for field in &FlowField::ALL[2..] {
-            let way = found.way(*field).unwrap();
-            assert!(way.masks && way.rest.unwrap() > way.first, "{field:?}: {way:?}");
+            let encoding = found.encoding(*field).unwrap();
+            assert!(
+                encoding.masks && encoding.rest.unwrap() > encoding.first,
+                "{field:?}: {encoding:?}"
+            );
         }
     }
 }

@@ -9,11 +9,11 @@ use super::{create, destroy, is_valid};
 /// call valid what they then do not make.
 pub(in crate::port) fn by_creation(device: u16) -> FlowSupport {
     let mut made = Vec::new();
-    let found = FlowSupport::find(|rule, way, priority| {
-        if !is_valid(device, rule, way, priority) {
+    let found = FlowSupport::find(|rule, encoding, priority| {
+        if !is_valid(device, rule, encoding, priority) {
             return false;
         }
-        let sample = create(device, rule, way.tunnel, priority);
+        let sample = create(device, rule, encoding.tunnel, priority);
         made.extend(sample.as_ref().ok().copied());
         sample.is_ok()
     });
@@ -39,5 +39,5 @@ pub(in crate::port) fn by_validation(
     if unsafe { sys::rte_eth_dev_configure(device, queues, to_transmit, &conf) } != 0 {
         return FlowSupport::default();
     }
-    FlowSupport::find(|rule, way, priority| is_valid(device, rule, way, priority))
+    FlowSupport::find(|rule, encoding, priority| is_valid(device, rule, encoding, priority))
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weft_mobility_protocol::controller::Stage;
 use weft_mobility_protocol::{NodeId, User};
-use weft_mobility_transport::note::{Going, Note, Process, Upgrade as Order, Way};
+use weft_mobility_transport::note::{Attempt, Note, Process, Upgrade as Order, UpgradeMethod};
 use weft_site::history::Phase as Rollout;
 use weft_site::upgrade::{Action, Answer, Method, Records, Standing, Upgrade, View};
 
@@ -203,12 +203,12 @@ impl Engine {
     /// A node is told once it is durable what it is told.
     fn tell_upgrade(&mut self, name: &str, request: Option<(u64, u64)>) {
         let Some(node) = self.members.named(name) else { return };
-        let way = match self.upgrading.plan.method {
-            Method::InPlace => Way::TakeOver,
-            Method::Drain => Way::End,
+        let method = match self.upgrading.plan.method {
+            Method::InPlace => UpgradeMethod::TakeOver,
+            Method::Drain => UpgradeMethod::End,
         };
         let (request, process) = request.unwrap_or_default();
-        let note = Note::Upgrade(Order { request, process, way });
+        let note = Note::Upgrade(Order { request, process, method });
         let sender = self.transport.clone();
         // What is lost is said again.
         self.answers.push(Box::new(move || _ = sender.note(node, &note)));
@@ -243,11 +243,11 @@ impl Engine {
 
     /// A node says which process it is, and what has become of what it was told.
     pub(super) fn said_process(&mut self, node: NodeId, said: Process) {
-        let Process { request, process, going, version, reason } = said;
-        let standing = match going {
-            Going::On => Standing::Runs,
-            Going::Begun => Standing::Begun,
-            Going::Refused => Standing::Refused,
+        let Process { request, process, attempt, version, reason } = said;
+        let standing = match attempt {
+            Attempt::On => Standing::Runs,
+            Attempt::Begun => Standing::Begun,
+            Attempt::Refused => Standing::Refused,
         };
         let name = self.name(node);
         let answer = Answer { request, process, standing, version, reason };

@@ -25,7 +25,7 @@ mod upgrade;
 
 use weft_mobility_protocol::NodeId;
 
-pub use self::upgrade::{Going, Process, Upgrade, Way};
+pub use self::upgrade::{Attempt, Process, Upgrade, UpgradeMethod};
 use crate::hello::{self, HelloError, PeerAddress};
 
 /// The first octet.
@@ -299,16 +299,13 @@ mod tests {
             let [generation, refused, received, dropped] = numbers;
             Note::Report(Report { generation, refused, received, dropped, reason })
         });
-        let way = prop_oneof![Just(Way::TakeOver), Just(Way::End)];
-        let upgrade = (any::<[u64; 2]>(), way).prop_map(|([request, process], way)| Upgrade {
-            request,
-            process,
-            way,
-        });
-        let going = prop_oneof![Just(Going::On), Just(Going::Begun), Just(Going::Refused)];
-        let process = (any::<[u64; 2]>(), going, "[0-9.]{0,255}", ".{0,40}");
-        let process = process.prop_map(|([request, process], going, version, reason)| {
-            Note::Process(Process { request, process, going, version, reason })
+        let method = prop_oneof![Just(UpgradeMethod::TakeOver), Just(UpgradeMethod::End)];
+        let upgrade = (any::<[u64; 2]>(), method)
+            .prop_map(|([request, process], method)| Upgrade { request, process, method });
+        let attempt = prop_oneof![Just(Attempt::On), Just(Attempt::Begun), Just(Attempt::Refused)];
+        let process = (any::<[u64; 2]>(), attempt, "[0-9.]{0,255}", ".{0,40}");
+        let process = process.prop_map(|([request, process], attempt, version, reason)| {
+            Note::Process(Process { request, process, attempt, version, reason })
         });
         prop_oneof![
             upgrade.prop_map(Note::Upgrade),

@@ -10,7 +10,7 @@ use weft_state::Store;
 
 use super::{Built, Ours, Predecessor, TakeOverError};
 use crate::node::Node;
-use crate::node::conversation::{Kind, UpgradeError, Way};
+use crate::node::conversation::{Kind, PortTransfer, UpgradeError};
 
 impl Predecessor {
     /// Takes over once the other process has closed its ports.
@@ -20,9 +20,9 @@ impl Predecessor {
         from: (Blueprint, Option<Store>),
         ours: Ours<'_>,
     ) -> Result<(Node, Duration), TakeOverError> {
-        let mut built = self.build(eal, from, Way::InTurn)?;
+        let mut built = self.build(eal, from, PortTransfer::InTurn)?;
         built.wait_for_functions()?;
-        self.conversation.say(Kind::Ready, &[Way::InTurn.octet()])?;
+        self.conversation.say(Kind::Ready, &[PortTransfer::InTurn.octet()])?;
         let mut since = None;
         loop {
             let heard = self.conversation.hear()?;

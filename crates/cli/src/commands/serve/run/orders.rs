@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weft_management_api::{Outcome, Starter};
 use weft_mobility_protocol::NodeId;
 use weft_mobility_transport::Sender;
-use weft_mobility_transport::note::{Going, Note, Process, Upgrade, Way};
+use weft_mobility_transport::note::{Attempt, Note, Process, Upgrade, UpgradeMethod};
 
 /// How often it is looked what has become of an order.
 const LOOK: Duration = Duration::from_millis(50);
@@ -63,42 +63,42 @@ struct Ordered {
     process: u64,
     orders: Orders,
     request: u64,
-    going: Going,
+    attempt: Attempt,
     reason: String,
     under_way: Option<Outcome>,
 }
 
 impl Ordered {
     fn new(process: u64, orders: Orders) -> Ordered {
-        let (going, reason) = (Going::On, String::new());
-        Ordered { process, orders, request: 0, going, reason, under_way: None }
+        let (attempt, reason) = (Attempt::On, String::new());
+        Ordered { process, orders, request: 0, attempt, reason, under_way: None }
     }
 
     /// A controller says something; returns the answer.
     fn told(&mut self, upgrade: &Upgrade) -> Process {
-        let Upgrade { request, process, way } = *upgrade;
+        let Upgrade { request, process, method } = *upgrade;
         if request == 0 || process != self.process {
-            let (going, reason) = (Going::On, String::new());
-            return Process { request, going, reason, ..self.said() };
+            let (attempt, reason) = (Attempt::On, String::new());
+            return Process { request, attempt, reason, ..self.said() };
         }
         // The same one again asks what has become of it.
         if request != self.request {
             self.request = request;
-            self.begin(way);
+            self.begin(method);
         }
         self.said()
     }
 
-    fn begin(&mut self, way: Way) {
+    fn begin(&mut self, method: UpgradeMethod) {
         // Another controller may go on with what the one before it has begun.
         if self.under_way.is_some() || self.orders.ends.load(Ordering::Relaxed) {
             return;
         }
-        tracing::info!(?way, "the controller orders that this process goes");
-        self.going = Going::Begun;
-        match way {
-            Way::End => self.orders.ends.store(true, Ordering::Relaxed),
-            Way::TakeOver => match self.orders.starter.start() {
+        tracing::info!(?method, "the controller orders that this process goes");
+        self.attempt = Attempt::Begun;
+        match method {
+            UpgradeMethod::End => self.orders.ends.store(true, Ordering::Relaxed),
+            UpgradeMethod::TakeOver => match self.orders.starter.start() {
                 Ok(outcome) => self.under_way = Some(outcome),
                 Err(reason) => self.refuse(&reason),
             },
@@ -107,7 +107,7 @@ impl Ordered {
 
     fn refuse(&mut self, reason: &str) {
         tracing::warn!("this process does not go: {reason}");
-        self.going = Going::Refused;
+        self.attempt = Attempt::Refused;
         self.reason = reason.chars().take(REASON).collect();
     }
 
@@ -124,7 +124,7 @@ impl Ordered {
         Process {
             request: self.request,
             process: self.process,
-            going: self.going,
+            attempt: self.attempt,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             reason: self.reason.clone(),
         }
@@ -136,7 +136,7 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use weft_management_api::UpgradeRequest;
-    use weft_management_api::api::Upgraded;
+    use weft_management_api::api::{PortsWent, Upgraded};
 
     use super::*;
 
@@ -150,50 +150,55 @@ mod tests {
         received.try_recv().is_ok()
     }
 
-    fn told(ordered: &mut Ordered, request: u64, process: u64, way: Way) -> (Going, String) {
-        let Process { going, reason, .. } = ordered.told(&Upgrade { request, process, way });
-        (going, reason)
+    fn told(
+        ordered: &mut Ordered,
+        request: u64,
+        process: u64,
+        method: UpgradeMethod,
+    ) -> (Attempt, String) {
+        let Process { attempt, reason, .. } = ordered.told(&Upgrade { request, process, method });
+        (attempt, reason)
     }
 
     #[test]
     fn a_question_and_what_means_another_process_change_nothing() {
         let (mut ordered, received) = ordered();
         for (request, process) in [(0, 0), (0, 7), (1, 8), (1, 0)] {
-            let said = ordered.told(&Upgrade { request, process, way: Way::End });
-            assert_eq!((said.request, said.process, said.going), (request, 7, Going::On));
+            let said = ordered.told(&Upgrade { request, process, method: UpgradeMethod::End });
+            assert_eq!((said.request, said.process, said.attempt), (request, 7, Attempt::On));
         }
         assert!(!is_started(&received) && !ordered.orders.ends.load(Ordering::Relaxed));
-        assert_eq!(told(&mut ordered, 2, 7, Way::End).0, Going::Begun);
+        assert_eq!(told(&mut ordered, 2, 7, UpgradeMethod::End).0, Attempt::Begun);
         assert!(ordered.orders.ends.load(Ordering::Relaxed));
     }
 
     #[test]
     fn what_the_node_has_left_says_nothing_more() {
         let (mut ordered, received) = ordered();
-        told(&mut ordered, 1, 7, Way::TakeOver);
+        told(&mut ordered, 1, 7, UpgradeMethod::TakeOver);
         let Ok(UpgradeRequest::Start(outcome)) = received.try_recv() else { panic!() };
-        outcome.send(Ok(Upgraded { process: 2, waited: 0 })).unwrap();
+        outcome.send(Ok(Upgraded { process: 2, waited: 0, ports: PortsWent::Beside })).unwrap();
         assert!(ordered.news().is_none() && ordered.news().is_none());
-        assert_eq!(told(&mut ordered, 1, 7, Way::TakeOver).0, Going::Begun);
+        assert_eq!(told(&mut ordered, 1, 7, UpgradeMethod::TakeOver).0, Attempt::Begun);
     }
 
     #[test]
     fn an_order_is_carried_out_once_however_often_it_is_said() {
         let (mut ordered, received) = ordered();
         for request in [5, 5, 6, 5] {
-            assert_eq!(told(&mut ordered, request, 7, Way::TakeOver).0, Going::Begun);
+            assert_eq!(told(&mut ordered, request, 7, UpgradeMethod::TakeOver).0, Attempt::Begun);
         }
         let Ok(UpgradeRequest::Start(outcome)) = received.try_recv() else { panic!() };
         assert!(!is_started(&received) && ordered.news().is_none());
         outcome.send(Err("a user moves; try again".to_owned())).unwrap();
         let said = ordered.news().unwrap();
-        assert_eq!((said.request, said.going), (5, Going::Refused));
+        assert_eq!((said.request, said.attempt), (5, Attempt::Refused));
         assert_eq!(said.reason, "a user moves; try again");
         // Asked again, it says the same; a new order is tried again.
-        assert_eq!(told(&mut ordered, 5, 7, Way::TakeOver).0, Going::Refused);
+        assert_eq!(told(&mut ordered, 5, 7, UpgradeMethod::TakeOver).0, Attempt::Refused);
         assert!(!is_started(&received));
-        assert_eq!(told(&mut ordered, 9, 7, Way::TakeOver).0, Going::Begun);
+        assert_eq!(told(&mut ordered, 9, 7, UpgradeMethod::TakeOver).0, Attempt::Begun);
         assert!(is_started(&received), "and what it would be told by is gone");
-        assert_eq!(ordered.news().unwrap().going, Going::Refused);
+        assert_eq!(ordered.news().unwrap().attempt, Attempt::Refused);
     }
 }

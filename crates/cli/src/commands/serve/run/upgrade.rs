@@ -14,7 +14,7 @@ use weft_dpdk::Eal;
 use weft_management_api::UpgradeRequest;
 use weft_management_api::api::{PortsWent, Upgraded};
 use weft_node::bearer::session::Keep;
-use weft_node::{HandedOver, Running, Way};
+use weft_node::{HandedOver, PortTransfer, Running};
 use weft_pfcp::Server;
 
 use super::beside::Beside;
@@ -225,13 +225,13 @@ impl Upgrades {
         let is_started =
             self.started.as_ref().is_some_and(|started| asks == Some(started.child.id()));
         match outcome {
-            Ok(HandedOver { waited, process, way, closed, .. }) => {
+            Ok(HandedOver { waited, process, transfer, closed, .. }) => {
                 let is_told = self.started.is_some();
                 self.tell(match is_started {
                     true => Ok(Upgraded {
                         process: *process,
                         waited: waited.as_nanos() as u64,
-                        ports: went(*way, *closed),
+                        ports: went(*transfer, *closed),
                     }),
                     false => Err(format!("process {process} has taken the node over meanwhile")),
                 });
@@ -286,11 +286,13 @@ fn reason_in(file: &Path) -> Option<String> {
 }
 
 /// How ports went over.
-fn went(way: Way, closed: Option<Duration>) -> PortsWent {
-    match way {
-        Way::Beside => PortsWent::Beside,
-        Way::InTurn => PortsWent::InTurn { closed: closed.unwrap_or_default().as_nanos() as u64 },
-        Way::Behind => PortsWent::Behind,
+fn went(transfer: PortTransfer, closed: Option<Duration>) -> PortsWent {
+    match transfer {
+        PortTransfer::Beside => PortsWent::Beside,
+        PortTransfer::InTurn => {
+            PortsWent::InTurn { closed: closed.unwrap_or_default().as_nanos() as u64 }
+        }
+        PortTransfer::Behind => PortsWent::Behind,
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use weft_mobility_protocol::{
     Anchor, Contexts, EndMarker, Incarnation, NodeId, Output, Settings, Station, TimerKey, User,
 };
-use weft_mobility_transport::note::{Going, Note, Process, Upgrade, Way};
+use weft_mobility_transport::note::{Attempt, Note, Process, Upgrade, UpgradeMethod};
 use weft_mobility_transport::{Event, Load, Options, Report, Transport};
 
 use super::{Shared, in_the_end};
@@ -172,26 +172,26 @@ impl Work {
         let process = program.before + 1;
         let is_meant = upgrade.request > 0 && upgrade.process == process;
         let refuses = program.refuses.clone().filter(|_| is_meant);
-        let going = match (is_meant, &refuses) {
-            (false, _) => Going::On,
-            (true, None) => Going::Begun,
-            (true, Some(_)) => Going::Refused,
+        let attempt = match (is_meant, &refuses) {
+            (false, _) => Attempt::On,
+            (true, None) => Attempt::Begun,
+            (true, Some(_)) => Attempt::Refused,
         };
         let (request, version) = (upgrade.request, format!("0.1.{process}"));
         let reason = refuses.unwrap_or_default();
-        let note = Note::Process(Process { request, process, going, version, reason });
+        let note = Note::Process(Process { request, process, attempt, version, reason });
         self.transport.sender().note(NodeId::CONTROLLER, &note);
-        if going != Going::Begun {
+        if attempt != Attempt::Begun {
             return false;
         }
-        match upgrade.way {
-            Way::TakeOver => program.before += 1,
-            Way::End => {
+        match upgrade.method {
+            UpgradeMethod::TakeOver => program.before += 1,
+            UpgradeMethod::End => {
                 assert!(self.owned.is_empty(), "a node ends that has users");
                 program.has_ended = true;
             }
         }
-        upgrade.way == Way::TakeOver
+        upgrade.method == UpgradeMethod::TakeOver
     }
 
     /// Takes settings, but for those that say `refuse`; by those that say `harm` it drops.
