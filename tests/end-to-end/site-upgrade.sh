@@ -73,7 +73,7 @@ end_traffic() {
 processes() {
     local name
     for name in "$@"; do
-        pgrep -f "weft run $work/$name.yaml" | sort | tail -n 1
+        pgrep -f " run $work/$name.yaml" | sort | tail -n 1
     done
 }
 
@@ -82,7 +82,7 @@ are_others() {
     local before=$1 name
     shift
     for name in "$@"; do
-        [ "$(pgrep -fc "weft run $work/$name.yaml")" -eq 1 ] || { pgrep -fa "$work/$name.yaml" && return 1; }
+        [ "$(pgrep -fc " run $work/$name.yaml")" -eq 1 ] || { pgrep -fa "$work/$name.yaml" && return 1; }
         ! grep -qx "$(processes "$name")" <<<"$before" || { echo "$name has not changed" && return 1; }
     done
 }

@@ -27,8 +27,8 @@ fn unknown_devices_and_drivers() {
     }
     assert_refused(
         "0000:fe:1f.7",
-        "not found; it must be given to the environment and be bound to a driver that DPDK can \
-         use, such as vfio-pci",
+        "not found (No such device (os error 19)); it must be given to the environment and be bound \
+         to a driver that DPDK can use, such as vfio-pci",
     );
     // No other test opens this one.
     assert_refused("crypto_null7", "not an Ethernet device");
