@@ -163,6 +163,41 @@ assert all("software VF" in series["name"] for series in results["series"]), res
 PY
 }
 
+# A site of controllers in processes; with etcd where that is installed.
+site() {
+    cat >"$work/site.yaml" <<'YAML'
+apiVersion: weft/v1
+kind: Experiment
+metadata: {name: site}
+quick: &tiny
+  repetitions: 1
+  users: [200]
+  turns: 1
+  failovers: 1
+full: *tiny
+papers: *tiny
+YAML
+    bench site --file "$work/site.yaml" --out "$work/site" || return 1
+    python3 - "$work/site/site/results.json" <<'PY'
+import json, shutil, sys
+results = json.load(open(sys.argv[1]))
+derived, notes = results["derived"], results["notes"]
+assert results["complete"] and derived["moves_per_s_folder"] > 0, (derived, notes)
+names = {"moves_per_s", "etcd_transactions_per_1k_moves", "etcd_bytes_per_user", "failover_seconds"}
+if not shutil.which("etcd"):
+    assert not names & derived.keys() and any("etcd-server" in note for note in notes), (derived, notes)
+    sys.exit()
+assert names <= derived.keys(), (derived, notes)
+points = {series["name"]: series["points"] for series in results["series"]}
+assert points["a drain"][0]["x"] == 200, points
+# 200 users need at least a transaction each way, and their records some octets.
+assert 2 <= derived["etcd_transactions_per_1k_moves"] * 0.4, derived
+assert derived["etcd_bytes_per_user"] > 40, derived
+# The lease of the killed leader has to end.
+assert derived["failover_seconds"] > 0.5, derived
+PY
+}
+
 report_is_there() {
     local page=$work/a/report.html
     [ "$(grep -c '<svg' "$page")" -ge 1 ] && ! grep -q 'src="http' "$page" &&
@@ -259,6 +294,7 @@ YAML
 check "function-overhead gives valid results" results_are_valid
 check "a chain is measured in every composition" compositions
 check "chains over software VF" software_vf
+check "a site on etcd" site
 check "a report stands beside them" report_is_there
 check "a completed run is not made again" resumed
 check "what was measured until Ctrl-C is kept" interrupted

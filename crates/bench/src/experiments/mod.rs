@@ -20,7 +20,7 @@ mod peers;
 mod pfcp;
 mod restart;
 mod sgw;
-mod size_sweep;
+mod site;
 mod users;
 
 use schemars::SchemaGenerator;
@@ -39,6 +39,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment::of::<sgw::signalling::SgwSignalling>(),
     Experiment::of::<pfcp::Pfcp>(),
     Experiment::of::<restart::Restarts>(),
+    Experiment::of::<site::Sites>(),
     Experiment::of::<io_environments::IoEnvironments>(),
     Experiment::of::<function::overhead::FunctionOverhead>(),
     Experiment::of::<users::Users>(),
@@ -54,7 +55,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment::of::<function::mix::FunctionMix>(),
     Experiment::of::<function::functions::Functions>(),
     Experiment::of::<peers::Peers>(),
-    Experiment::of::<size_sweep::SizeSweep>(),
+    Experiment::of::<chain::size_sweep::SizeSweep>(),
     Experiment::of::<model::calibrate::Calibrate>(),
     Experiment::of::<model::Model>(),
 ];

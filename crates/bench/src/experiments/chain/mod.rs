@@ -7,6 +7,7 @@ pub(crate) mod delay;
 pub(crate) mod length;
 pub(crate) mod mix;
 pub(crate) mod overload;
+pub(crate) mod size_sweep;
 pub(crate) mod software_links;
 pub(crate) mod throughput;
 pub(crate) mod vf;

@@ -56,7 +56,7 @@ impl Study for SizeSweep {
     const TITLE: &'static str = "Packets of every size through a chain";
     const VARIES: &'static str = "size of packets, 64 to 1518 B, in a chain of four";
     const PAPER: &'static str = "Bauer et al., fig. 4";
-    const FILE: &'static str = include_str!("../../../../experiments/size-sweep.yaml");
+    const FILE: &'static str = include_str!("../../../../../experiments/size-sweep.yaml");
     type Parameters = Parameters;
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {

@@ -1,0 +1,148 @@
+//! `site`: what a site costs its controllers and etcd.
+
+mod control;
+mod etcd;
+mod nodes;
+
+use std::time::Instant;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use self::control::{Kept, Site};
+use crate::experiment::Study;
+use crate::experiments::figure::figure;
+use crate::results::{Axis, Better, FigureKind, Results};
+use crate::run::{Cell, Run, Values};
+use weft_etcd::local::is_installed;
+use weft_rig::Failure;
+
+const X: &str = "users";
+const MOVES: &str = "moves, records in etcd";
+const ALONE: &str = "moves, records in a folder";
+const TRANSACTIONS: &str = "transactions of etcd for 1,000 moves";
+const BYTES: &str = "octets in etcd for a user";
+const DRAIN: &str = "a drain";
+const FAILOVER: &str = "until another replica leads, with all nodes";
+
+/// See [`Study::VARIES`].
+pub struct Sites;
+
+/// Parameters of `site`.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Parameters {
+    /// Repetitions with each number of users.
+    #[schemars(range(min = 1))]
+    repetitions: u32,
+    /// Numbers of users.
+    #[schemars(inner(range(min = 1, max = 1_000_000)))]
+    users: Vec<u32>,
+    /// How often all users move to the other station and back.
+    #[schemars(range(min = 1))]
+    turns: u32,
+    /// How often the controller that leads is killed, in each repetition.
+    failovers: u32,
+}
+
+impl Study for Sites {
+    const NAME: &'static str = "site";
+    const TITLE: &'static str = "Controllers of a site, on etcd";
+    const VARIES: &'static str = "users that two replicas of a controller on etcd move";
+    const PAPER: &'static str = "none";
+    const FILE: &'static str = include_str!("../../../../experiments/site.yaml");
+    type Parameters = Parameters;
+
+    fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {
+        run.note(format!(
+            "Records lay in {}; what a sync of the disk costs there decides about moves. Nodes had \
+             no packets.",
+            std::env::temp_dir().display()
+        ));
+        run.series(ALONE, X, "moves/s", Some(Better::Higher));
+        let cells = |name| parameters.users.iter().map(move |&users| Cell::new(name, users, users));
+        let alone: Vec<_> = cells(ALONE).collect();
+        run.rounds(parameters.repetitions, &alone, |_, &users| {
+            let site = Site::start(Kept::Folder, users)?;
+            Ok((Values::of(parameters.moves(&site)?.1), 0.0))
+        })?;
+        if !is_installed() {
+            run.note(
+                "There is no etcd (Debian package etcd-server): nothing of replicas is measured.",
+            );
+            return Ok(());
+        }
+        run.series(MOVES, X, "moves/s", Some(Better::Higher));
+        run.series(TRANSACTIONS, X, "transactions", Some(Better::Lower));
+        run.series(BYTES, X, "B", Some(Better::Lower));
+        run.series(DRAIN, X, "s", Some(Better::Lower));
+        run.series(FAILOVER, X, "s", Some(Better::Lower));
+        let replicas: Vec<_> = cells(MOVES).collect();
+        run.rounds(parameters.repetitions, &replicas, |_, &users| {
+            Ok((parameters.on_etcd(users)?, 0.0))
+        })
+    }
+
+    fn conclude(parameters: &Parameters, results: &mut Results) {
+        let most = parameters.users.iter().copied().max().unwrap_or_default();
+        let at = |name: &str, x: u32| results.series(name).and_then(|series| series.mean_at(x));
+        let (moves, transactions) = (at(MOVES, most), at(TRANSACTIONS, most));
+        let failover = at(FAILOVER, most);
+        let figures = [
+            ("moves_per_s", moves),
+            ("moves_per_s_folder", at(ALONE, most)),
+            ("etcd_transactions_per_1k_moves", transactions),
+            ("etcd_bytes_per_user", at(BYTES, most)),
+            ("drain_10k_seconds", at(DRAIN, 10_000)),
+            ("failover_seconds", failover),
+        ];
+        for (name, value) in figures {
+            value.into_iter().for_each(|value| results.derive(name, value));
+        }
+        if let (Some(moves), Some(transactions)) = (moves, transactions) {
+            let failover = failover.map_or(String::new(), |seconds| {
+                format!(" Another replica leads {seconds:.1} s after the leader was killed.")
+            });
+            results.says = format!(
+                "A controller on etcd moves {moves:.0} users a second, by {transactions:.1} \
+                 transactions of etcd for 1,000 moves.{failover}"
+            );
+        }
+        let drawing = figure("moves", "Moves of users", FigureKind::Lines, [MOVES, ALONE])
+            .caption("All users at once, from station to station and back; nodes without packets.")
+            .axes(Axis::log("Users", ""), Axis::log("Moves", "moves/s"));
+        results.figures = drawing.of(results).into_iter().collect();
+    }
+}
+
+impl Parameters {
+    /// Moves all users there and back; how many moves that were, and how many a second.
+    fn moves(&self, site: &Site) -> Result<(u64, f64), Failure> {
+        let (began, mut moved) = (Instant::now(), 0);
+        for _ in 0..self.turns {
+            moved += site.move_all("a", "b")? + site.move_all("b", "a")?;
+        }
+        Ok((moved, moved as f64 / began.elapsed().as_secs_f64()))
+    }
+
+    /// What one life of a site with two replicas shows.
+    fn on_etcd(&self, users: u32) -> Result<Values, Failure> {
+        let mut site = Site::start(Kept::Etcd, users)?;
+        let etcd = site.etcd()?.ok_or("a site without etcd")?;
+        let before = etcd.revision()?;
+        let (moved, rate) = self.moves(&site)?;
+        let transactions = etcd.revision()?.saturating_sub(before);
+        let octets = etcd.compact()?;
+        let began = Instant::now();
+        site.drain("a")?;
+        let drained = began.elapsed();
+        let mut values = Values::of(rate)
+            .and(TRANSACTIONS, Some(transactions as f64 * 1e3 / moved as f64))
+            .and(BYTES, Some(octets as f64 / f64::from(users)))
+            .and(DRAIN, Some(drained.as_secs_f64()));
+        for _ in 0..self.failovers {
+            values = values.and(FAILOVER, Some(site.fail_over()?.as_secs_f64()));
+        }
+        Ok(values)
+    }
+}

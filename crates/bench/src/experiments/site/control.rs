@@ -1,0 +1,267 @@
+//! A site: controllers in processes of their own, what they keep records in, and nodes.
+
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use weft_etcd::local::Members;
+use weft_http::client::{Client, Server};
+use weft_mobility_controller::api;
+use weft_rig::Failure;
+
+use super::etcd::Etcd;
+use super::nodes::{NAMES, Nodes};
+
+/// How long anything may take, on a machine that has much else to do.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(5);
+const TOKEN: &str = "the-token-of-a-site-that-is-measured";
+const REPLICAS: [&str; 2] = ["one", "two"];
+
+/// Where a controller keeps its records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// In a folder: there is one controller.
+    Folder,
+    /// In etcd: there are two replicas.
+    Etcd,
+}
+
+/// A site that runs; it ends when it is dropped, its controllers first.
+pub struct Site {
+    controllers: Vec<Controller>,
+    // Until the end, before what they depend on.
+    _nodes: Nodes,
+    members: Option<Members>,
+    folder: TempDir,
+    users: u32,
+}
+
+/// A controller in a process of its own.
+struct Controller {
+    name: &'static str,
+    child: Child,
+    client: Client,
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Site {
+    /// Starts a site with so many users, all of them at the station `a`, and waits until they
+    /// are there.
+    ///
+    /// # Errors
+    /// When something does not start, or users do not settle.
+    pub fn start(kept: Kept, users: u32) -> Result<Site, Failure> {
+        let folder = tempfile::tempdir()?;
+        let members = match kept {
+            Kept::Folder => None,
+            Kept::Etcd => Some(Members::start(folder.path(), 1, &[])?),
+        };
+        let places = [free(), free(), free()];
+        let names = match kept {
+            Kept::Folder => &REPLICAS[..1],
+            Kept::Etcd => &REPLICAS[..],
+        };
+        let listen: Vec<_> = names.iter().map(|_| free()).collect();
+        fs::write(folder.path().join("token"), TOKEN)?;
+        for (name, listen) in names.iter().zip(&listen) {
+            let text = written(name, *listen, places, users, members.as_ref());
+            fs::write(folder.path().join(format!("{name}.yaml")), text)?;
+        }
+        let controllers: Result<Vec<_>, Failure> =
+            names.iter().map(|name| Controller::start(folder.path(), name)).collect();
+        let controllers = controllers?;
+        let nodes = Nodes::start(places, &listen, TOKEN)?;
+        let site = Site { controllers, _nodes: nodes, members, folder, users };
+        site.wait("users to settle", |site| site.is_settled())?;
+        Ok(site)
+    }
+
+    /// What etcd says of itself, if there is one.
+    ///
+    /// # Errors
+    /// When there is no room for a client.
+    pub fn etcd(&self) -> Result<Option<Etcd>, Failure> {
+        self.members.as_ref().map(Etcd::of).transpose()
+    }
+
+    /// Moves all users from station to station, and says how many have moved: a move that is
+    /// given up is ordered again.
+    ///
+    /// # Errors
+    /// When the controller refuses, or users do not move.
+    pub fn move_all(&self, from: &str, to: &str) -> Result<u64, Failure> {
+        let order = format!(r#"{{"allFrom": "{from}", "to": "{to}"}}"#);
+        let client = self.client()?;
+        self.empty(client, from, || Ok(vec![client.post("/v1/handovers", order.clone())?]))
+    }
+
+    /// Drains a node, which takes no further users then.
+    ///
+    /// # Errors
+    /// As [`Site::move_all`].
+    pub fn drain(&self, node: &str) -> Result<u64, Failure> {
+        let client = self.client()?;
+        let path = format!("/v1/nodes/{node}/drain");
+        self.empty(client, node, || Ok(client.post(&path, String::new())?))
+    }
+
+    /// Gives orders until a node has no users.
+    fn empty(
+        &self,
+        client: &Client,
+        node: &str,
+        order: impl Fn() -> Result<Vec<api::Handover>, Failure>,
+    ) -> Result<u64, Failure> {
+        let (began, mut moved) = (Instant::now(), 0);
+        while began.elapsed() < PATIENCE {
+            for order in order()? {
+                let mut order = order;
+                while !order.finished {
+                    order = client.get(&format!("/v1/handovers/{}?wait=20", order.id))?;
+                }
+                moved += order.moved as u64;
+            }
+            let nodes: Vec<api::Node> = client.get("/v1/nodes")?;
+            if nodes.iter().any(|one| one.name == node && one.users + one.moving == 0) {
+                return Ok(moved);
+            }
+        }
+        Err(format!("users do not leave the node {node}").into())
+    }
+
+    /// Kills the controller that leads, and says how long it takes until another one does and all
+    /// nodes are with it. The killed one is started again.
+    ///
+    /// # Errors
+    /// When none leads.
+    pub fn fail_over(&mut self) -> Result<Duration, Failure> {
+        let leads = self.controllers.iter().position(Controller::leads);
+        let leader = self.controllers.remove(leads.ok_or("no controller leads")?);
+        let (name, began) = (leader.name, Instant::now());
+        drop(leader);
+        self.wait("another replica to lead", |site| site.is_settled())?;
+        let took = began.elapsed();
+        self.controllers.push(Controller::start(self.folder.path(), name)?);
+        self.wait("the killed replica to be back", |site| {
+            let answers = |one: &Controller| one.client.text("/v1/controller").is_ok();
+            site.controllers.iter().all(answers)
+        })?;
+        Ok(took)
+    }
+
+    /// That of the controller that leads.
+    fn client(&self) -> Result<&Client, Failure> {
+        let leader = self.controllers.iter().find(|one| one.leads());
+        Ok(&leader.ok_or("no controller leads")?.client)
+    }
+
+    /// Whether a controller leads that has all nodes, with all users settled.
+    fn is_settled(&self) -> bool {
+        self.controllers.iter().any(|one| {
+            let nodes: Vec<api::Node> = one.client.get("/v1/nodes").unwrap_or_default();
+            let users: usize = nodes.iter().map(|node| node.users).sum();
+            nodes.len() == NAMES.len()
+                && nodes.iter().all(|node| node.connected && node.incarnation.is_some())
+                && users == self.users as usize
+        })
+    }
+
+    fn wait(&self, what: &str, done: impl Fn(&Site) -> bool) -> Result<(), Failure> {
+        let began = Instant::now();
+        while !done(self) {
+            if began.elapsed() > PATIENCE {
+                let says =
+                    self.controllers.iter().map(|one| last_line(self.folder.path(), one.name));
+                let says = says.collect::<Vec<_>>().join("; ");
+                return Err(format!("waited in vain for {what}: {says}").into());
+            }
+            thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+}
+
+impl Controller {
+    fn start(folder: &Path, name: &'static str) -> Result<Controller, Failure> {
+        let socket = folder.join(format!("{name}.controller"));
+        let log = File::options().create(true).append(true).open(log(folder, name))?;
+        // It ends with the thread that has started it, however that ends.
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL"])
+            .arg(std::env::current_exe()?)
+            .arg("control")
+            .arg(folder.join(format!("{name}.yaml")))
+            .env("WEFT_CONTROLLER_SOCKET", &socket)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .map_err(|error| format!("setpriv: {error}"))?;
+        Ok(Controller { name, child, client: Client::of("controller", Server::Socket(socket))? })
+    }
+
+    fn leads(&self) -> bool {
+        self.client.get::<Vec<api::Node>>("/v1/nodes").is_ok()
+    }
+}
+
+/// The configuration of a controller.
+fn written(
+    name: &str,
+    listen: SocketAddr,
+    places: [SocketAddr; 3],
+    users: u32,
+    members: Option<&Members>,
+) -> String {
+    let records = match members {
+        None => "records: records".to_owned(),
+        Some(members) => {
+            let endpoints = members.options("/").endpoints;
+            format!("etcd: {{endpoints: {endpoints:?}}}\nreplica: {{name: {name}}}")
+        }
+    };
+    let nodes = NAMES.iter().zip(places).zip(1..);
+    let nodes = nodes.map(|((name, address), number)| {
+        format!("  {name}: {{number: {number}, address: '{address}'}}\n")
+    });
+    format!(
+        "apiVersion: weft/v1\nkind: Controller\nmetadata: {{name: bench}}\nlisten: {listen}\n\
+         tokenFile: token\n{records}\nnodes:\n{}\
+         users: [{{first: 1, count: {users}, anchor: gateway, node: a}}]\n",
+        nodes.collect::<String>()
+    )
+}
+
+/// An address that is free, and stays so: below the ports that connections begin at.
+fn free() -> SocketAddr {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = std::process::id().wrapping_mul(16) + NEXT.fetch_add(1, Ordering::Relaxed);
+        let address = SocketAddr::from(([127, 0, 0, 1], 20_000 + (number % 12_000) as u16));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}
+
+fn log(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.log"))
+}
+
+fn last_line(folder: &Path, name: &str) -> String {
+    let text = fs::read_to_string(log(folder, name)).unwrap_or_default();
+    format!("{name} says {:?}", text.lines().last().unwrap_or("nothing"))
+}

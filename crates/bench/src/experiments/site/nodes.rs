@@ -1,0 +1,232 @@
+//! Nodes of a site: an anchor and two stations that speak the protocol over sockets of this
+//! machine, as nodes do, and have no packets. Contexts of a user are eight octets.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use weft_mobility_protocol::{
+    Anchor, Contexts, EndMarker, Incarnation, NodeId, Output, Settings, Station, TimerKey, User,
+};
+use weft_mobility_transport::{Event, Options, Timing, Token, Transport};
+use weft_rig::Failure;
+
+/// Names of the nodes, by their numbers from 1; the first is the anchor.
+pub const NAMES: [&str; 3] = ["gateway", "a", "b"];
+/// How long a node without timers waits for an input.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// What a node is given.
+enum Input {
+    Arrived(Event),
+    Marker(User, EndMarker),
+    Stop,
+}
+
+/// How nodes reach each other where packets would.
+type Ends = Arc<HashMap<NodeId, Sender<Input>>>;
+
+/// Nodes that run, until they are dropped.
+pub struct Nodes {
+    ends: Ends,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Nodes {
+    /// Starts the nodes at these places. They look for the controller that leads among
+    /// `controllers`.
+    ///
+    /// # Errors
+    /// When a node cannot listen.
+    pub fn start(
+        places: [SocketAddr; 3],
+        controllers: &[SocketAddr],
+        token: &str,
+    ) -> Result<Nodes, Failure> {
+        let numbers = (1..).map(NodeId);
+        let (mut ends, mut inputs) = (HashMap::new(), Vec::new());
+        for number in numbers.clone().take(NAMES.len()) {
+            let (end, input) = channel();
+            ends.insert(number, end);
+            inputs.push(input);
+        }
+        let mut nodes = Nodes { ends: Arc::new(ends), threads: Vec::new() };
+        for (((number, name), listen), inputs) in numbers.zip(NAMES).zip(places).zip(inputs) {
+            let options = Options {
+                node: number,
+                name: name.to_owned(),
+                listen,
+                token: Token::new(token).ok_or("a token that is none")?,
+                controllers: controllers.iter().map(SocketAddr::to_string).collect(),
+                term: 0,
+                places: Vec::new(),
+                registration: None,
+                admits: false,
+                security: None,
+                timing: Timing::default(),
+            };
+            let end = nodes.ends[&number].clone();
+            let transport =
+                Transport::start(options, move |event| end.send(Input::Arrived(event)).is_ok())?;
+            let ends = nodes.ends.clone();
+            nodes.threads.push(thread::spawn(move || {
+                let (incarnation, settings) = (Incarnation(1), Settings::default());
+                let mut out = Vec::new();
+                let machine = match number {
+                    NodeId(1) => {
+                        Machine::Anchor(Anchor::new(number, incarnation, settings, &mut out))
+                    }
+                    _ => Machine::Station(Station::new(number, incarnation, settings, &mut out)),
+                };
+                let (timers, contexts) = (Timers::default(), HashMap::new());
+                let mut node = Node { machine, transport, ends, timers, contexts };
+                node.carry_out(out);
+                node.run(&inputs);
+            }));
+        }
+        Ok(nodes)
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        // A node that has panicked has no end any more, and has said why.
+        self.ends.values().for_each(|end| drop(end.send(Input::Stop)));
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+enum Machine {
+    Station(Station),
+    Anchor(Anchor),
+}
+
+#[derive(Default)]
+struct Timers {
+    at: BTreeMap<TimerKey, Instant>,
+    order: BTreeSet<(Instant, TimerKey)>,
+}
+
+impl Timers {
+    fn set(&mut self, key: TimerKey, at: Instant) {
+        self.cancel(key);
+        self.at.insert(key, at);
+        self.order.insert((at, key));
+    }
+
+    fn cancel(&mut self, key: TimerKey) {
+        if let Some(at) = self.at.remove(&key) {
+            self.order.remove(&(at, key));
+        }
+    }
+
+    /// How long until the first is due.
+    fn left(&self) -> Duration {
+        let first = self.order.first().map(|(at, _)| at.saturating_duration_since(Instant::now()));
+        first.unwrap_or(IDLE)
+    }
+
+    fn take_due(&mut self) -> Option<TimerKey> {
+        let (at, key) = *self.order.first()?;
+        (at <= Instant::now()).then(|| self.cancel(key))?;
+        Some(key)
+    }
+}
+
+struct Node {
+    machine: Machine,
+    transport: Transport,
+    ends: Ends,
+    timers: Timers,
+    /// How often the contexts of a user have moved.
+    contexts: HashMap<User, u64>,
+}
+
+impl Node {
+    fn run(&mut self, inputs: &Receiver<Input>) {
+        loop {
+            match inputs.recv_timeout(self.timers.left()) {
+                Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Input::Arrived(Event::Message(envelope))) => {
+                    self.drive(|machine, out| match machine {
+                        Machine::Station(station) => station.message(envelope, out),
+                        Machine::Anchor(anchor) => anchor.message(envelope, out),
+                    });
+                }
+                Ok(Input::Arrived(_)) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Input::Marker(user, marker)) => self.drive(|machine, out| match machine {
+                    Machine::Station(station) => station.end_marker(user, marker, out),
+                    Machine::Anchor(anchor) => anchor.end_marker(user, marker, out),
+                }),
+            }
+            while let Some(key) = self.timers.take_due() {
+                self.drive(|machine, out| match machine {
+                    Machine::Station(station) => station.timer(key, out),
+                    Machine::Anchor(anchor) => anchor.timer(key, out),
+                });
+            }
+        }
+    }
+
+    fn drive(&mut self, input: impl FnOnce(&mut Machine, &mut Vec<Output>)) {
+        let mut out = Vec::new();
+        input(&mut self.machine, &mut out);
+        self.carry_out(out);
+    }
+
+    fn station(&mut self, input: impl FnOnce(&mut Station, &mut Vec<Output>)) {
+        self.drive(|machine, out| {
+            if let Machine::Station(station) = machine {
+                input(station, out);
+            }
+        });
+    }
+
+    fn carry_out(&mut self, out: Vec<Output>) {
+        for output in out {
+            match output {
+                Output::Send(envelope) => self.transport.sender().send(envelope),
+                Output::SetTimer(key, after) => self.timers.set(key, Instant::now() + after),
+                Output::CancelTimer(key) => self.timers.cancel(key),
+                Output::Export { user, epoch } => {
+                    let moves = self.contexts.get(&user).copied().unwrap_or(0);
+                    let bytes = moves.to_be_bytes().to_vec();
+                    self.station(|station, out| station.exported(user, epoch, bytes, out));
+                }
+                Output::Import { user, epoch, contexts } => {
+                    let moves = match contexts {
+                        Contexts::Exported(bytes) => bytes.try_into().map(u64::from_be_bytes).ok(),
+                        Contexts::Kept | Contexts::New => Some(0),
+                    };
+                    if let Some(moves) = moves {
+                        self.contexts.insert(user, moves + 1);
+                    }
+                    self.station(|station, out| {
+                        station.imported(user, epoch, moves.is_some(), out);
+                        // The radio is there at once.
+                        station.radio_arrived(user, out);
+                    });
+                }
+                // Nothing is in the air.
+                Output::Drain { user, epoch } => {
+                    self.station(|station, out| station.drained(user, epoch, out));
+                }
+                Output::Discard(user) => _ = self.contexts.remove(&user),
+                Output::SendEndMarker { user, to, marker } => {
+                    if let Some(end) = self.ends.get(&to) {
+                        // One that has stopped needs none.
+                        let _ = end.send(Input::Marker(user, marker));
+                    }
+                }
+                // The radio goes as soon as the target has the user.
+                Output::Changed(user, change) if change.to == "Forwarding" => {
+                    self.station(|station, out| station.radio_left(user, out));
+                }
+                _ => {}
+            }
+        }
+    }
+}
