@@ -173,6 +173,7 @@ quick: &tiny
   repetitions: 1
   users: [200]
   turns: 1
+  window: 256
   failovers: 1
 full: *tiny
 papers: *tiny

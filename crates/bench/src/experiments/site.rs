@@ -41,6 +41,9 @@ pub struct Parameters {
     /// How often all users move to the other station and back.
     #[schemars(range(min = 1))]
     turns: u32,
+    /// Moves that are under way at once.
+    #[schemars(range(min = 1, max = 16_384))]
+    window: u32,
     /// How often the controller that leads is killed, in each repetition.
     failovers: u32,
 }
@@ -63,7 +66,7 @@ impl Study for Sites {
         let cells = |name| parameters.users.iter().map(move |&users| Cell::new(name, users, users));
         let alone: Vec<_> = cells(ALONE).collect();
         run.rounds(parameters.repetitions, &alone, |_, &users| {
-            let site = Site::start(Kept::Folder, users)?;
+            let site = Site::start(Kept::Folder, users, parameters.window)?;
             Ok((Values::of(parameters.moves(&site)?.1), 0.0))
         })?;
         if !is_installed() {
@@ -127,7 +130,7 @@ impl Parameters {
 
     /// What one life of a site with two replicas shows.
     fn on_etcd(&self, users: u32) -> Result<Values, Failure> {
-        let mut site = Site::start(Kept::Etcd, users)?;
+        let mut site = Site::start(Kept::Etcd, users, self.window)?;
         let etcd = site.etcd()?.ok_or("a site without etcd")?;
         let before = etcd.revision()?;
         let (moved, rate) = self.moves(&site)?;

@@ -59,11 +59,11 @@ impl Drop for Controller {
 
 impl Site {
     /// Starts a site with so many users, all of them at the station `a`, and waits until they
-    /// are there.
+    /// are there. `window` moves are under way at once.
     ///
     /// # Errors
     /// When something does not start, or users do not settle.
-    pub fn start(kept: Kept, users: u32) -> Result<Site, Failure> {
+    pub fn start(kept: Kept, users: u32, window: u32) -> Result<Site, Failure> {
         let folder = tempfile::tempdir()?;
         let members = match kept {
             Kept::Folder => None,
@@ -77,7 +77,7 @@ impl Site {
         let listen: Vec<_> = names.iter().map(|_| free()).collect();
         fs::write(folder.path().join("token"), TOKEN)?;
         for (name, listen) in names.iter().zip(&listen) {
-            let text = written(name, *listen, places, users, members.as_ref());
+            let text = written(name, *listen, places, (users, window), members.as_ref());
             fs::write(folder.path().join(format!("{name}.yaml")), text)?;
         }
         let controllers: Result<Vec<_>, Failure> =
@@ -223,7 +223,7 @@ fn written(
     name: &str,
     listen: SocketAddr,
     places: [SocketAddr; 3],
-    users: u32,
+    (users, window): (u32, u32),
     members: Option<&Members>,
 ) -> String {
     let records = match members {
@@ -239,7 +239,7 @@ fn written(
     });
     format!(
         "apiVersion: weft/v1\nkind: Controller\nmetadata: {{name: bench}}\nlisten: {listen}\n\
-         tokenFile: token\n{records}\nnodes:\n{}\
+         tokenFile: token\nwindow: {window}\n{records}\nnodes:\n{}\
          users: [{{first: 1, count: {users}, anchor: gateway, node: a}}]\n",
         nodes.collect::<String>()
     )
