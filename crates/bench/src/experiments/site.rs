@@ -9,7 +9,7 @@ use std::time::Instant;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::control::{Kept, Site};
+use self::control::{Kept, Moves, Site};
 use crate::experiment::Study;
 use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, FigureKind, Results};
@@ -22,6 +22,7 @@ const MOVES: &str = "moves, records in etcd";
 const ALONE: &str = "moves, records in a folder";
 const TRANSACTIONS: &str = "transactions of etcd for 1,000 moves";
 const BYTES: &str = "octets in etcd for a user";
+const GIVEN_UP: &str = "moves that were given up, records in etcd";
 const DRAIN: &str = "a drain";
 const FAILOVER: &str = "until another replica leads, with all nodes";
 
@@ -78,6 +79,7 @@ impl Study for Sites {
         run.series(MOVES, X, "moves/s", Some(Better::Higher));
         run.series(TRANSACTIONS, X, "transactions", Some(Better::Lower));
         run.series(BYTES, X, "B", Some(Better::Lower));
+        run.series(GIVEN_UP, X, "moves", Some(Better::Lower));
         run.series(DRAIN, X, "s", Some(Better::Lower));
         run.series(FAILOVER, X, "s", Some(Better::Lower));
         let replicas: Vec<_> = cells(MOVES).collect();
@@ -96,6 +98,7 @@ impl Study for Sites {
             ("moves_per_s_folder", at(ALONE, most)),
             ("etcd_transactions_per_1k_moves", transactions),
             ("etcd_bytes_per_user", at(BYTES, most)),
+            ("moves_given_up", at(GIVEN_UP, most)),
             ("drain_10k_seconds", at(DRAIN, 10_000)),
             ("failover_seconds", failover),
         ];
@@ -119,13 +122,13 @@ impl Study for Sites {
 }
 
 impl Parameters {
-    /// Moves all users there and back; how many moves that were, and how many a second.
-    fn moves(&self, site: &Site) -> Result<(u64, f64), Failure> {
-        let (began, mut moved) = (Instant::now(), 0);
+    /// Moves all users there and back; what became of that, and how many move a second.
+    fn moves(&self, site: &Site) -> Result<(Moves, f64), Failure> {
+        let (began, mut moves) = (Instant::now(), Moves::default());
         for _ in 0..self.turns {
-            moved += site.move_all("a", "b")? + site.move_all("b", "a")?;
+            moves = moves.and(site.move_all("a", "b")?).and(site.move_all("b", "a")?);
         }
-        Ok((moved, moved as f64 / began.elapsed().as_secs_f64()))
+        Ok((moves, moves.made as f64 / began.elapsed().as_secs_f64()))
     }
 
     /// What one life of a site with two replicas shows.
@@ -133,14 +136,15 @@ impl Parameters {
         let mut site = Site::start(Kept::Etcd, users, self.window)?;
         let etcd = site.etcd()?.ok_or("a site without etcd")?;
         let before = etcd.revision()?;
-        let (moved, rate) = self.moves(&site)?;
+        let (moves, rate) = self.moves(&site)?;
         let transactions = etcd.revision()?.saturating_sub(before);
         let octets = etcd.compact()?;
         let began = Instant::now();
         site.drain("a")?;
         let drained = began.elapsed();
         let mut values = Values::of(rate)
-            .and(TRANSACTIONS, Some(transactions as f64 * 1e3 / moved as f64))
+            .and(TRANSACTIONS, Some(transactions as f64 * 1e3 / moves.made as f64))
+            .and(GIVEN_UP, Some(moves.given_up as f64))
             .and(BYTES, Some(octets as f64 / f64::from(users)))
             .and(DRAIN, Some(drained.as_secs_f64()));
         for _ in 0..self.failovers {

@@ -33,6 +33,22 @@ pub enum Kept {
     Etcd,
 }
 
+/// What became of moves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// Users that have moved.
+    pub made: u64,
+    /// Moves that were given up.
+    pub given_up: u64,
+}
+
+impl Moves {
+    /// These, and others.
+    pub fn and(self, other: Moves) -> Moves {
+        Moves { made: self.made + other.made, given_up: self.given_up + other.given_up }
+    }
+}
+
 /// A site that runs; it ends when it is dropped, its controllers first.
 pub struct Site {
     controllers: Vec<Controller>,
@@ -102,7 +118,7 @@ impl Site {
     ///
     /// # Errors
     /// When the controller refuses, or users do not move.
-    pub fn move_all(&self, from: &str, to: &str) -> Result<u64, Failure> {
+    pub fn move_all(&self, from: &str, to: &str) -> Result<Moves, Failure> {
         let order = format!(r#"{{"allFrom": "{from}", "to": "{to}"}}"#);
         let client = self.client()?;
         self.empty(client, from, || Ok(vec![client.post("/v1/handovers", order.clone())?]))
@@ -112,7 +128,7 @@ impl Site {
     ///
     /// # Errors
     /// As [`Site::move_all`].
-    pub fn drain(&self, node: &str) -> Result<u64, Failure> {
+    pub fn drain(&self, node: &str) -> Result<Moves, Failure> {
         let client = self.client()?;
         let path = format!("/v1/nodes/{node}/drain");
         self.empty(client, node, || Ok(client.post(&path, String::new())?))
@@ -124,19 +140,20 @@ impl Site {
         client: &Client,
         node: &str,
         order: impl Fn() -> Result<Vec<api::Handover>, Failure>,
-    ) -> Result<u64, Failure> {
-        let (began, mut moved) = (Instant::now(), 0);
+    ) -> Result<Moves, Failure> {
+        let (began, mut moves) = (Instant::now(), Moves::default());
         while began.elapsed() < PATIENCE {
             for order in order()? {
                 let mut order = order;
                 while !order.finished {
                     order = client.get(&format!("/v1/handovers/{}?wait=20", order.id))?;
                 }
-                moved += order.moved as u64;
+                let (made, given_up) = (order.moved as u64, order.aborted as u64);
+                moves = moves.and(Moves { made, given_up });
             }
             let nodes: Vec<api::Node> = client.get("/v1/nodes")?;
             if nodes.iter().any(|one| one.name == node && one.users + one.moving == 0) {
-                return Ok(moved);
+                return Ok(moves);
             }
         }
         Err(format!("users do not leave the node {node}").into())

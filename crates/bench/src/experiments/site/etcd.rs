@@ -52,14 +52,17 @@ impl Etcd {
         let revision = self.revision()?;
         let order = format!(r#"{{"revision": {revision}, "physical": true}}"#);
         let _: Value = self.0.post("/v3/kv/compaction", order)?;
-        let mut before = None;
-        loop {
+        let look = || {
             thread::sleep(BATCH);
-            let now = Some(self.status()?.in_use);
-            match now == before {
-                true => return Ok(now.unwrap_or(0)),
-                false => before = now,
+            self.status().map(|status| status.in_use)
+        };
+        let mut before = look()?;
+        loop {
+            let now = look()?;
+            if now == before {
+                return Ok(now);
             }
+            before = now;
         }
     }
 
