@@ -158,6 +158,8 @@ class Spread:
 
     def books(self, name):
         """The node, its drivers and the test count the same."""
+        # The node asks drivers once a second.
+        time.sleep(1.5)
         snapshot = self.node.snapshot()
         wrong = "; ".join(self.wrong_books(snapshot)) if snapshot else "it does not answer"
         self.node.check(name, wrong)
@@ -201,7 +203,8 @@ class Spread:
     def unplug(self):
         """A NIC is taken out of its slot under traffic, and put back."""
         machine, name, before = self.node.machine, f"{self.kind}-access", self.node.snapshot()
-        plan = [(user, DOWNLINK) for user in self.exchange.users(PACKETS)]
+        # So many that some are left when the guest has let go of the NIC.
+        plan = [(user, DOWNLINK) for user in self.exchange.users(4 * PACKETS)]
         first = len(self.exchange.sent)
         refused = []
 
