@@ -27,8 +27,7 @@ mod ring_port;
 mod sockets;
 
 use device::Device;
-use driver::DeviceString;
-use driver::wanted_channels;
+use driver::{DeviceString, wanted_channels};
 use open::Open;
 use ring_port::RingEnd;
 use sockets::Wanted;
@@ -38,13 +37,11 @@ pub use capabilities::{Capabilities, Checksums, Spreading, devices_sum_udp};
 pub use flow::{
     FlowField, FlowId, FlowLevel, FlowMatch, FlowRefusal, FlowRule, FlowSupport, FlowTaking,
 };
-pub use ingress::{
-    Holder, Ingress, await_delivery, close_inherited, keep_from_children, may_steer,
-};
+pub use ingress::{Holder, Ingress, await_delivery, close_inherited, may_steer};
 pub use interface::kernel_offloads;
 pub use options::PortOptions;
 pub use queue::{RxQueue, TxQueue};
-pub use sockets::{Steering, SteeringKey, SteeringRun};
+pub use sockets::{Steering, SteeringKey, SteeringRun, keep_from_children};
 
 /// State of a port's link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

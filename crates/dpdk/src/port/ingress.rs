@@ -1,19 +1,17 @@
 //! What a port on a kernel interface takes in, opened and shut beneath its driver, while two
 //! processes have the interface open.
 
-mod descriptors;
 mod packets;
 mod tap;
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-use self::descriptors::descriptors;
 use self::packets::Sockets;
 use self::tap::Tap;
 use super::Port;
+use super::sockets::descriptors;
 
-pub use self::descriptors::keep_from_children;
 pub use self::packets::await_delivery;
 pub use self::tap::may_steer;
 

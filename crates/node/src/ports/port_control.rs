@@ -196,7 +196,7 @@ impl PortControl {
         })
     }
 
-    /// Its device: what of it concerns other processes of the node, and flow rules.
+    /// The device behind this port, for upgrades and for flow rules.
     pub(crate) fn port_device(&self) -> &PortDevice {
         &self.device
     }

@@ -5,8 +5,8 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use super::descriptors::descriptors;
 use super::outcome;
+use crate::port::sockets::{bound_to, descriptors};
 
 /// `ret 0`: a classic BPF program (linux/filter.h) that drops every packet.
 const NOTHING: libc::sock_filter = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 };
@@ -99,15 +99,4 @@ pub fn await_delivery() -> io::Result<()> {
 /// Whether a descriptor is a packet socket.
 pub(super) fn is_packet_socket(number: RawFd) -> bool {
     bound_to(number).is_some()
-}
-
-/// The index of the interface that a packet socket is bound to; none of any other descriptor.
-fn bound_to(number: RawFd) -> Option<i32> {
-    // SAFETY: all octets zero are a valid address.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    let mut size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `size` octets to `address`, and refuses what is no socket.
-    let status = unsafe { libc::getsockname(number, (&raw mut address).cast(), &mut size) };
-    let is_packet = status == 0 && i32::from(address.sll_family) == libc::AF_PACKET;
-    is_packet.then_some(address.sll_ifindex)
 }

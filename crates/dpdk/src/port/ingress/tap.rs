@@ -12,8 +12,8 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use super::descriptors::descriptors;
 use super::{Holder, outcome};
+use crate::port::sockets::descriptors;
 
 // linux/if_tun.h
 const TUNGETIFF: libc::Ioctl = 0x8004_54d2;

@@ -4,12 +4,12 @@
 //! drops where their rings are full. They are found among the descriptors of the process by
 //! the interface that they are bound to.
 
-use std::fs;
 use std::io;
-use std::mem::{size_of, zeroed};
+use std::mem::size_of;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::descriptors::{bound_to, descriptors};
 use super::program::Steering;
 
 /// The sockets of one port; empty where the driver has none.
@@ -23,9 +23,8 @@ pub(in crate::port) struct PacketSockets {
 impl PacketSockets {
     /// The sockets of this process that are bound to the interface `index`.
     pub(in crate::port) fn of_interface(index: i32) -> PacketSockets {
-        let folder = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-        let descriptors = folder.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let descriptors = descriptors.filter(|fd| is_bound_to(*fd, index)).collect();
+        let descriptors = descriptors().unwrap_or_default().into_iter();
+        let descriptors = descriptors.filter(|fd| bound_to(*fd) == Some(index)).collect();
         PacketSockets { descriptors, missed: AtomicU64::new(0) }
     }
 
@@ -55,17 +54,6 @@ impl PacketSockets {
         }
         self.missed.load(Ordering::Relaxed)
     }
-}
-
-fn is_bound_to(fd: RawFd, index: i32) -> bool {
-    // SAFETY: all bytes zero are a valid address.
-    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
-    let mut length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` octets to `address`, and refuses a
-    // descriptor that is no socket.
-    let status = unsafe { libc::getsockname(fd, (&raw mut address).cast(), &mut length) };
-    let family = i32::from(address.sll_family);
-    status == 0 && family == libc::AF_PACKET && address.sll_ifindex == index
 }
 
 fn drops(fd: RawFd) -> u64 {

@@ -10,9 +10,10 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use std::{fs, io, thread};
+use std::{io, thread};
 
 use super::calls::redirected;
+use super::descriptors::descriptors;
 use crate::lock;
 
 /// The library by which the driver makes sockets.
@@ -80,8 +81,7 @@ unsafe extern "C" fn bind(
 
 /// All such sockets of this process.
 fn all() -> BTreeSet<(RawFd, u64)> {
-    let folder = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-    let descriptors = folder.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let descriptors = descriptors().unwrap_or_default().into_iter();
     let sockets = descriptors.filter(|fd| domain(*fd) == Some(libc::AF_XDP));
     sockets.filter_map(|fd| Some((fd, number(fd)?))).collect()
 }
