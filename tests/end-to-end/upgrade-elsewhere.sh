@@ -98,12 +98,6 @@ they_take_over() {
     note "packets waited, ms: $(paste -sd' ' "$netns_work/waited")"
 }
 
-# with_file SED PATTERN: a process with a configuration that was changed so is refused.
-with_file() {
-    sed "$1" "$netns_work/node.yaml" >"$netns_work/changed.yaml"
-    refused "$2" "$WEFT" run --take-over "$netns_work/changed.yaml"
-}
-
 # passes COUNT: so many more packets come back from both functions.
 passes() {
     local before

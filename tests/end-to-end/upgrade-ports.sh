@@ -79,25 +79,6 @@ they_take_over() {
     note "packets waited, ms: $(paste -sd' ' "$netns_work/waited")"
 }
 
-# with_file SED PATTERN: a process with a configuration that was changed so is refused.
-with_file() {
-    sed "$1" "$netns_work/node.yaml" >"$netns_work/changed.yaml"
-    refused "$2" "$WEFT" run --take-over "$netns_work/changed.yaml"
-}
-
-is_killed_midway() {
-    local delay
-    for delay in 0.05 0.1 0.2; do
-        start_in n "$netns_work/killed.log" "$WEFT" run --take-over "$netns_work/node.yaml"
-        sleep "$delay"
-        # Past this line it has the node.
-        grep -qs 'was taken over' "$netns_work/killed.log" && { node=$started && return; }
-        stop "$started" KILL
-        is_gone "$node" && { echo "killed after $delay s, and the node with it" && return 1; }
-    done
-    return 0
-}
-
 start_traffic() {
     start_datagrams a "$ADDRESS_A4" b "$ADDRESS_B4"
 }
@@ -186,7 +167,7 @@ over_tap() {
     check "TAP: a configuration of another node is refused" \
         with_file 's/name: router/name: other/' 'node router.*node other'
     check "TAP: one process has the devices" wait_until 10 has_queues 1
-    try "TAP: a new process is killed midway" is_killed_midway
+    try "TAP: a new process is killed midway" killed_behind 0.05 0.1 0.2
     end_traffic
     check "TAP: no datagram is lost, doubled or out of order" all_come
     check "TAP: each is counted once" equal "packets" "$(usage)" "$((begun + $(all_of came)))"

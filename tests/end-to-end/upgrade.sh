@@ -91,12 +91,6 @@ they_take_over() {
     note "packets waited, ms: $(paste -sd' ' "$netns_work/waited")"
 }
 
-# with_file SED PATTERN: a process with a configuration that was changed so is refused.
-with_file() {
-    sed "$1" "$netns_work/node.yaml" >"$netns_work/changed.yaml"
-    refused "$2" "$WEFT" run --take-over "$netns_work/changed.yaml"
-}
-
 of_a_newer_release() {
     local status=0
     rm -f "$netns_work"/strange*
@@ -105,19 +99,6 @@ of_a_newer_release() {
     refused 'function count: contexts of version 99, of a newer release' \
         env WEFT_SOCKET="$netns_work/strange.sock" "$WEFT" run --take-over "$netns_work/node.yaml" || status=1
     return "$status"
-}
-
-is_killed_midway() {
-    local delay
-    for delay in 0.02 0.1 0.2; do
-        start_in n "$netns_work/killed.log" "$WEFT" run --take-over "$netns_work/node.yaml"
-        sleep "$delay"
-        # Past this line it has the node.
-        grep -qs 'was taken over' "$netns_work/killed.log" && { node=$started && return; }
-        stop "$started" KILL
-        is_gone "$node" && { echo "killed after $delay s, and the node with it" && return 1; }
-    done
-    return 0
 }
 
 # starts_slowly: the node's program becomes one that waits for a word first; a command starts it.
@@ -244,7 +225,7 @@ for how in garbage long accept refuse open way closed opened silent; do
     check "a stranger ($how) gets an answer" ../lib/upgrade_stranger.py new "$WEFT_SOCKET" "$how"
     check "and the node goes on" goes_on
 done
-try "a new process is killed midway" is_killed_midway
+try "a new process is killed midway" killed_behind 0.02 0.1 0.2
 check "and the node goes on" goes_on
 try "a command starts a process, and one of another name is refused meanwhile" is_refused_beside_a_command
 check "the command has its own answer" says '^process .* has the node; packets waited' cat "$netns_work/upgraded.log"

@@ -95,3 +95,24 @@ refused() {
     echo "exit code $status: $output"
     return 1
 }
+
+# with_file SED PATTERN: a process with a configuration that was changed so is refused.
+with_file() {
+    sed "$1" "$netns_work/node.yaml" >"$netns_work/changed.yaml"
+    refused "$2" "$WEFT" run --take-over "$netns_work/changed.yaml"
+}
+
+# killed_behind SECONDS...: a process that takes the node over is killed so long behind its start, and
+# the node goes on in the one before.
+killed_behind() {
+    local delay
+    for delay in "$@"; do
+        start_in n "$netns_work/killed.log" "$WEFT" run --take-over "$netns_work/node.yaml"
+        sleep "$delay"
+        # Past this line it has the node.
+        grep -qs 'was taken over' "$netns_work/killed.log" && { node=$started && return; }
+        stop "$started" KILL
+        is_gone "$node" && { echo "killed after $delay s, and the node with it" && return 1; }
+    done
+    return 0
+}
