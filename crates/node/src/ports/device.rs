@@ -11,7 +11,7 @@ use weft_dataplane::worker::{Attachment, Inlet};
 use weft_dpdk::{Eal, Holder, Ingress, Link, Pool, Port, PortOptions, PortStatistics, Spreading};
 use weft_node_config::PortPlan;
 
-use super::flow_rules::{FlowRules, Place, RuleCounts};
+use super::flow_rules::{FlowRules, RuleCounts, RuleScheme};
 
 /// Nanoseconds between two attempts to open a device that is gone.
 const TRY_EVERY: u64 = 1_000_000_000;
@@ -51,8 +51,8 @@ impl Opening {
     /// The flow rules of a device that was opened; none where it takes none.
     fn flow_rules(&self, port: &Port) -> Option<FlowRules> {
         let support = port.flow_support();
-        let place = Place::new(&self.plan, self.workers, |field| support.of(field));
-        (!support.is_none()).then(|| FlowRules::new(&self.plan.name, place))
+        let scheme = RuleScheme::new(&self.plan, self.workers, |field| support.of(field));
+        (!support.is_none()).then(|| FlowRules::new(&self.plan.name, scheme))
     }
 }
 

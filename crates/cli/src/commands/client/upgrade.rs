@@ -23,7 +23,7 @@ pub struct Arguments {
     target: ControllerAddress,
     /// `site`: the nodes of the site, one after another, under traffic
     #[arg(value_name = "WHAT")]
-    what: What,
+    what: Upgradable,
     /// How a node is upgraded
     #[arg(long, value_name = "METHOD", default_value = "in-place", conflicts_with = "cancel")]
     method: How,
@@ -42,7 +42,7 @@ pub struct Arguments {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum What {
+enum Upgradable {
     /// All its nodes
     Site,
 }
@@ -61,7 +61,7 @@ enum How {
 /// Why it does not begin (exit code 2); with `--wait`, what [`wait`] says.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let client = arguments.target.client()?;
-    let What::Site = arguments.what;
+    let Upgradable::Site = arguments.what;
     if arguments.cancel {
         client.delete("/v1/upgrade")?;
         return output::line("no further node is upgraded");

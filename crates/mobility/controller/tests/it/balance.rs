@@ -30,12 +30,7 @@ fn hear(client: &Client, users_at_a: usize) {
 /// An operator levels stations; a dry run moves none.
 #[test]
 fn stations_are_levelled_by_an_order() {
-    let field = Field::joining();
-    let controller = field.controller();
-    let client = field.client();
-    field.meet(&client);
-    field.add(&client, 1..=USERS, r#"{"anchor":"gateway","node":"a"}"#);
-    field.settle(&client, USERS as usize);
+    let (field, controller, client) = Field::with_users(USERS);
     hear(&client, USERS as usize);
 
     let dry = level(&client, r#"{"dryRun":true}"#).unwrap();
@@ -88,12 +83,7 @@ fn new_users_are_placed() {
 /// Where the site says so, the controller spreads users by itself, and then lets them be.
 #[test]
 fn users_are_spread_where_the_site_says_so() {
-    let field = Field::joining();
-    let controller = field.controller();
-    let client = field.client();
-    field.meet(&client);
-    field.add(&client, 1..=USERS, r#"{"anchor":"gateway","node":"a"}"#);
-    field.settle(&client, USERS as usize);
+    let (field, controller, client) = Field::with_users(USERS);
     let site = "apiVersion: weft/v1\nkind: Site\nmetadata: {name: north}\n\
                 rebalance: {over: 10, tolerance: 5, users: 8}\n";
     let files = serde_json::json!({"files": [{"name": "site.yaml", "text": site}]});

@@ -63,19 +63,9 @@ fn phases(state: &UpgradeState) -> Vec<(&str, NodePhase)> {
     state.nodes.iter().map(|node| (node.node.as_str(), node.phase)).collect()
 }
 
-fn with_users() -> (Field, weft_mobility_controller::Controller, Client) {
-    let field = Field::joining();
-    let controller = field.controller();
-    let client = field.client();
-    field.meet(&client);
-    field.add(&client, 1..=USERS, r#"{"anchor":"gateway","node":"a"}"#);
-    field.settle(&client, USERS as usize);
-    (field, controller, client)
-}
-
 #[test]
 fn nodes_go_over_with_their_users() {
-    let (mut field, controller, client) = with_users();
+    let (mut field, controller, client) = Field::with_users(USERS);
     let begun = begin(&client, "{}").unwrap();
     assert_eq!((begun.phase, begun.nodes.len()), (Phase::Running, 3));
     assert!(refusal(begin(&client, "{}")).contains("an upgrade is under way"));
@@ -93,7 +83,7 @@ fn nodes_go_over_with_their_users() {
 
 #[test]
 fn users_leave_a_node_that_ends_and_come_back() {
-    let (mut field, controller, client) = with_users();
+    let (mut field, controller, client) = Field::with_users(USERS);
     begin(&client, r#"{"method":"drain"}"#).unwrap();
     let ended = finish(&mut field, &client);
     assert_eq!(ended.phase, Phase::Complete, "{ended:?}");
@@ -111,7 +101,7 @@ fn users_leave_a_node_that_ends_and_come_back() {
 
 #[test]
 fn the_first_node_that_fails_ends_it() {
-    let (mut field, controller, client) = with_users();
+    let (mut field, controller, client) = Field::with_users(USERS);
     let program = |node, change: fn(&mut crate::field::Program)| {
         change(field.shared.programs.lock().unwrap().entry(node).or_default());
     };
@@ -130,7 +120,7 @@ fn the_first_node_that_fails_ends_it() {
 /// A node of a release that does not know it ends its connection whenever it is asked.
 #[test]
 fn a_node_of_an_earlier_release_is_told_from_others() {
-    let (mut field, controller, client) = with_users();
+    let (mut field, controller, client) = Field::with_users(USERS);
     field.shared.programs.lock().unwrap().entry(B).or_default().is_old = true;
     begin(&client, r#"{"nodes":["b"]}"#).unwrap();
     let ended = finish(&mut field, &client);
@@ -152,7 +142,7 @@ fn a_node_of_an_earlier_release_is_told_from_others() {
 #[test]
 fn another_controller_goes_on_with_it() {
     for order in ["{}", r#"{"method":"drain","nodes":["a","b"]}"#] {
-        let (mut field, mut controller, client) = with_users();
+        let (mut field, mut controller, client) = Field::with_users(USERS);
         begin(&client, order).unwrap();
         for pause in [300, 700, 1500] {
             std::thread::sleep(Duration::from_millis(pause));

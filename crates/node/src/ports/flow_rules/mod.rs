@@ -1,7 +1,7 @@
 //! Flow rules (`rte_flow`) by which the device of a port sends packets of users to the queues of
 //! their workers.
 
-mod place;
+mod scheme;
 mod set;
 #[cfg(test)]
 mod tests;
@@ -11,7 +11,7 @@ use std::fmt;
 use weft_dataplane::classify::UserKey;
 use weft_dpdk::{FlowId, FlowRefusal, FlowRule, Port, SteeringRun};
 
-pub(crate) use self::place::Place;
+pub(crate) use self::scheme::RuleScheme;
 pub(crate) use self::set::RuleCounts;
 use self::set::{RuleSet, RuleTable};
 
@@ -23,7 +23,7 @@ const BUDGET: usize = 32;
 pub(crate) struct FlowRules {
     /// Name of the port.
     name: String,
-    place: Place,
+    scheme: RuleScheme,
     rules: RuleSet<FlowId>,
 }
 
@@ -41,14 +41,14 @@ impl RuleTable for Port {
 
 impl FlowRules {
     /// Of a port of that name that is this to users; without any of them.
-    pub fn new(name: &str, place: Place) -> FlowRules {
-        FlowRules { name: name.to_owned(), place, rules: RuleSet::new() }
+    pub fn new(name: &str, scheme: RuleScheme) -> FlowRules {
+        FlowRules { name: name.to_owned(), scheme, rules: RuleSet::new() }
     }
 
     /// The users of the configuration are these from now on.
     pub fn configure(&mut self, runs: impl Iterator<Item = SteeringRun>) {
-        let mut rules = self.place.of_codes();
-        let (of_users, beyond) = self.place.of_runs(runs);
+        let mut rules = self.scheme.of_codes();
+        let (of_users, beyond) = self.scheme.of_runs(runs);
         rules.extend(of_users);
         self.rules.configure(rules, beyond);
     }
@@ -56,10 +56,10 @@ impl FlowRules {
     /// A user whom a command has added is found by that key, and has that worker; or is not found
     /// by it any more.
     pub fn note(&mut self, key: &UserKey, worker: Option<usize>) {
-        for (of, _) in self.place.matches(key) {
+        for (of, _) in self.scheme.matches(key) {
             self.rules.remove(&of);
         }
-        let rules = worker.map(|worker| self.place.of_key(key, worker));
+        let rules = worker.map(|worker| self.scheme.of_key(key, worker));
         rules.iter().flatten().for_each(|rule| self.rules.add(rule));
     }
 

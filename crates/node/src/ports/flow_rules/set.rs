@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weft_dpdk::{FlowLevel, FlowMatch, FlowRefusal, FlowRule};
 
-use super::place::MOST_RULES;
+use super::scheme::MOST_RULES;
 
 /// A device's table of rules.
 pub(crate) trait RuleTable {

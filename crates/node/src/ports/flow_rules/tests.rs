@@ -10,7 +10,7 @@ use weft_function::Direction;
 use weft_functions::KINDS;
 use weft_node_config::{PortPlan, UserKey, read};
 
-use super::place::Place;
+use super::scheme::RuleScheme;
 use super::set::{RuleCounts, RuleSet, RuleTable};
 
 /// A device with room for so many rules, which refuses each so manieth call to add or to remove.
@@ -261,7 +261,7 @@ proptest! {
         added in vec((0..3_u32, 0x8000_0000..u32::MAX, 0..9_usize), 0..20),
     ) {
         let plan = port(if is_uplink { "uplink" } else { "downlink" }, workers, first);
-        let place = Place::new(&plan, workers, |_| Some(FlowTaking { masks, levels }));
+        let place = RuleScheme::new(&plan, workers, |_| Some(FlowTaking { masks, levels }));
         // Apart from each other.
         let runs: Vec<_> = runs.into_iter().enumerate().map(|(number, (kind, from, count, queue))| {
             (kind, run_of(kind, number as u32 * 1000 + from, count, queue % workers))
@@ -305,22 +305,22 @@ proptest! {
 #[test]
 fn a_million_users_in_a_row_take_few_rules_where_bits_can_be_compared() {
     let plan = port("uplink", 4, 1);
-    let place = Place::new(&plan, 4, |_| Some(FlowTaking { masks: true, levels: false }));
+    let place = RuleScheme::new(&plan, 4, |_| Some(FlowTaking { masks: true, levels: false }));
     let run = run_of(1, 0x0a00_0001, 1_000_000, 2);
     let (rules, beyond) = place.of_runs([run.clone()]);
     assert_eq!(beyond, 0);
     assert!(rules.len() < 100, "{}", rules.len());
     // Devices that compare all bits take as many as there may be, and the others are counted.
-    let place = Place::new(&plan, 4, |_| Some(FlowTaking { masks: false, levels: false }));
+    let place = RuleScheme::new(&plan, 4, |_| Some(FlowTaking { masks: false, levels: false }));
     let (rules, beyond) = place.of_runs([run]);
-    assert_eq!(rules.len(), super::place::MOST_RULES);
+    assert_eq!(rules.len(), super::scheme::MOST_RULES);
     assert_eq!(rules.len() as u64 + beyond, 1_000_000);
 }
 
 #[test]
 fn users_of_another_network_and_keys_that_packets_do_not_show_have_no_rules() {
     let plan = PortPlan { direction: Direction::Uplink, ..port("uplink", 2, 0) };
-    let place = Place::new(&plan, 2, |_| Some(FlowTaking { masks: true, levels: false }));
+    let place = RuleScheme::new(&plan, 2, |_| Some(FlowTaking { masks: true, levels: false }));
     for key in [
         UserKey::Ipv4 { network: 1, first: Ipv4Addr::LOCALHOST },
         UserKey::Teid { network: 1, first: 7 },

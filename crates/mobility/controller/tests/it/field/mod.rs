@@ -112,6 +112,17 @@ impl Field {
         Field::of(0, true)
     }
 
+    /// The same with its controller, once so many users are at `a`.
+    pub fn with_users(users: u64) -> (Field, Controller, Client) {
+        let field = Field::joining();
+        let controller = field.controller();
+        let client = field.client();
+        field.meet(&client);
+        field.add(&client, 1..=users, r#"{"anchor":"gateway","node":"a"}"#);
+        field.settle(&client, users as usize);
+        (field, controller, client)
+    }
+
     fn of(users: u64, joins: bool) -> Field {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("token"), TOKEN).unwrap();

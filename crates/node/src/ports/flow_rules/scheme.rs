@@ -11,7 +11,7 @@ pub(crate) const MOST_RULES: usize = 1 << 16;
 
 /// What a port is to users: how packets show them there, and where their workers are.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct RuleScheme {
     network: u32,
     fields: ArrayVec<FlowField, 4>,
     workers: usize,
@@ -20,13 +20,13 @@ pub(crate) struct Place {
     takes: [Option<FlowTaking>; FlowField::ALL.len()],
 }
 
-impl Place {
+impl RuleScheme {
     /// Of a port whose device takes these rules.
     pub fn new(
         plan: &PortPlan,
         workers: usize,
         takes: impl Fn(FlowField) -> Option<FlowTaking>,
-    ) -> Place {
+    ) -> RuleScheme {
         let (ipv4, ipv6) = match plan.direction {
             Direction::Uplink => (FlowField::SourceIpv4, FlowField::SourceIpv6),
             Direction::Downlink => (FlowField::DestinationIpv4, FlowField::DestinationIpv6),
@@ -39,7 +39,7 @@ impl Place {
         let mut fields = ArrayVec::from_iter([ipv4, ipv6]);
         fields.extend(ends(true).then_some(FlowField::TeidInIpv4));
         fields.extend(ends(false).then_some(FlowField::TeidInIpv6));
-        Place {
+        RuleScheme {
             network: plan.network,
             fields,
             workers,
