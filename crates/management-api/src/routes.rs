@@ -14,7 +14,8 @@ use weft_http::openapi::complete;
 
 use crate::requests::function_move::Moves;
 use crate::requests::{
-    bearers, capture, configuration, function_move, live, metrics, radio, trace, upgrade, views,
+    bearers, capture, configuration, function_move, live, metrics, probe, radio, trace, upgrade,
+    views,
 };
 use crate::state::State;
 
@@ -29,8 +30,8 @@ const DESCRIPTION: &str = "/v1/openapi.json";
 #[openapi(info(
     title = "Weft node",
     description = "What a node shows of itself, and how it is changed while it runs. Served on \
-                   the socket of the node; over TCP `/metrics`, where an address is given for \
-                   it, and all of this beside the node's page: there all but GET needs the \
+                   the socket of the node; over TCP `/metrics`, `/healthz` and `/readyz`, \
+                   where an address is given for metrics, and all of this beside the node's page: there all but GET needs the \
                    page's token, and `/v1/snapshot` is up to a second old.",
     license(name = "Apache-2.0", identifier = "Apache-2.0"),
 ))]
@@ -41,9 +42,13 @@ pub(crate) fn all(moves: &Arc<Moves>, state: State) -> Router {
     BOUNDS.keep(served()).layer(Extension(moves.clone())).with_state(state)
 }
 
-/// All that is served over TCP.
-pub(crate) fn metrics_only(state: State) -> Router {
-    BOUNDS.keep(Router::new().route("/metrics", get(metrics::metrics))).with_state(state)
+/// All that is served over TCP where metrics are.
+pub(crate) fn metrics_and_probes(state: State) -> Router {
+    let routes = Router::new()
+        .route("/metrics", get(metrics::metrics))
+        .route("/healthz", get(probe::healthz))
+        .route("/readyz", get(probe::readyz));
+    BOUNDS.keep(routes).with_state(state)
 }
 
 /// All routes, with the one to their description.
@@ -92,6 +97,8 @@ fn routes() -> OpenApiRouter<State> {
         .routes(routes!(trace::trace))
         .routes(routes!(capture::capture))
         .routes(routes!(metrics::metrics))
+        .routes(routes!(probe::healthz))
+        .routes(routes!(probe::readyz))
 }
 
 #[cfg(test)]
@@ -110,7 +117,9 @@ mod tests {
         known.insert(DESCRIPTION.to_owned());
         // A router shows its paths only to those who debug it.
         let shown = format!("{:?}", served());
-        let words = shown.split('"').filter(|word| word.starts_with("/v1") || *word == "/metrics");
+        let others = ["/metrics", "/healthz", "/readyz"];
+        let is_path = |word: &&str| word.starts_with("/v1") || others.contains(word);
+        let words = shown.split('"').filter(is_path);
         assert_eq!(words.map(str::to_owned).collect::<BTreeSet<_>>(), known);
     }
 

@@ -26,7 +26,7 @@ use weft_pfcp::ServerHandle;
 use crate::live::Live;
 use crate::requests::function_move::Moves;
 use crate::routes;
-use crate::state::State;
+use crate::state::{Readiness, State};
 use crate::upgrades::{Starter, UpgradeRequest, Upgrades};
 
 /// How long a connection over TCP may last.
@@ -162,6 +162,7 @@ impl Listening {
         let live = Live::new(handle.clone(), Box::new(move || listed.views()), calibration);
         let state = State::new(handle, kinds, live.clone());
         let (pfcp, upgrades) = (state.pfcp.clone(), state.upgrades.clone());
+        let readiness = state.readiness.clone();
         let api = routes::all(&moves, state.clone());
         let serve_page = |page: weft_page::Listening| {
             live.begin();
@@ -178,7 +179,7 @@ impl Listening {
             .name("control".to_owned())
             .spawn(move || serve(runtime, (local, api), metrics, state, stopped))
             .map_err(ControlError::Thread)?;
-        Ok(Serving { claim, page, stop, thread, pfcp, upgrades })
+        Ok(Serving { claim, page, stop, thread, pfcp, readiness, upgrades })
     }
 }
 
@@ -190,6 +191,7 @@ pub struct Serving {
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
     pfcp: Arc<OnceLock<ServerHandle>>,
+    readiness: Arc<OnceLock<Readiness>>,
     upgrades: Arc<OnceLock<Upgrades>>,
 }
 
@@ -198,6 +200,12 @@ impl Serving {
     pub fn show_pfcp(&self, server: ServerHandle) {
         // A second one is not shown.
         let _ = self.pfcp.set(server);
+    }
+
+    /// `GET /readyz` says that the node is not ready while `reason` gives one.
+    pub fn ready_unless(&self, reason: impl Fn() -> Option<&'static str> + Send + Sync + 'static) {
+        // The first one counts.
+        let _ = self.readiness.set(Readiness(Box::new(reason)));
     }
 
     /// Tells of other processes that are to have the node, from now on; with what those ask by
@@ -251,7 +259,7 @@ fn serve(
             serving.spawn(connection::serve_remote(
                 metrics,
                 None,
-                routes::metrics_only(state),
+                routes::metrics_and_probes(state),
                 (Persistence::OneRequest, REMOTE),
             ));
         }

@@ -1,5 +1,6 @@
 //! What all requests share: the way to the node's agent.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,15 @@ const EXTENDED_EVERY: Duration = Duration::from_secs(1);
 /// What drivers have counted, and when they were asked.
 type Extended = (Instant, Vec<ExtendedView>);
 
+/// Says why others cannot rely on the node, if they cannot.
+pub(crate) struct Readiness(pub Box<dyn Fn() -> Option<&'static str> + Send + Sync>);
+
+impl fmt::Debug for Readiness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Readiness")
+    }
+}
+
 /// A node as requests see it.
 #[derive(Clone)]
 pub(crate) struct State {
@@ -39,6 +49,8 @@ pub(crate) struct State {
     from_last_look: bool,
     /// The server of control planes, once there is one.
     pub pfcp: Arc<OnceLock<ServerHandle>>,
+    /// What else the node is to do for others to rely on it.
+    pub readiness: Arc<OnceLock<Readiness>>,
     /// What drivers have counted, and when they were asked.
     extended: Arc<Mutex<Option<Extended>>>,
     /// Where requests for an upgrade go, at a process of its own.
@@ -59,6 +71,7 @@ impl State {
             live,
             from_last_look: false,
             pfcp: Arc::default(),
+            readiness: Arc::default(),
             extended: Arc::default(),
             upgrades: Arc::default(),
             watchers,

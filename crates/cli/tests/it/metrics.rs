@@ -101,6 +101,18 @@ fn packets_bytes_and_drops_are_told_by_port_function_and_reason() {
 }
 
 #[test]
+fn probes_are_answered_where_metrics_are() {
+    let place = TestFolder::new();
+    let (running, address) = busy(&place);
+    for path in ["/healthz", "/readyz"] {
+        let answer = get(&address, path);
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("\r\n\r\nok\n"), "{answer}");
+    }
+    assert!(get(&address, "/v1/snapshot").starts_with("HTTP/1.1 404"));
+    running.stop().succeeded();
+}
+
+#[test]
 fn clients_that_ask_for_open_metrics_get_the_same_series() {
     let place = TestFolder::new();
     let (running, address) = busy(&place);
@@ -175,7 +187,7 @@ fn the_description_is_of_what_is_served() {
             }
         }
     }
-    assert_eq!(operations, 35);
+    assert_eq!(operations, 37);
     for (path, status) in [
         ("/nothing", 404),
         ("/v1/users?count=x", 400),

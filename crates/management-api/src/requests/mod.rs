@@ -6,6 +6,7 @@ pub(crate) mod configuration;
 pub(crate) mod function_move;
 pub(crate) mod live;
 pub(crate) mod metrics;
+pub(crate) mod probe;
 pub(crate) mod radio;
 pub(crate) mod trace;
 pub(crate) mod upgrade;

@@ -15,7 +15,7 @@ use weft_http::openapi::complete;
 use weft_site::set::MOST_OCTETS;
 
 use super::state::Shared;
-use super::{documents, events, handovers, metrics, nodes, standby, upgrade, users};
+use super::{documents, events, handovers, leader, metrics, nodes, standby, upgrade, users};
 
 /// Documents are the longest that is said: escaped, they have up to twice their octets.
 const MOST_BODY: usize = 2 * MOST_OCTETS;
@@ -98,6 +98,8 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(handovers::one))
         .routes(routes!(events::events))
         .routes(routes!(metrics::metrics))
+        .routes(routes!(leader::healthz))
+        .routes(routes!(leader::readyz))
 }
 
 #[cfg(test)]
@@ -116,7 +118,9 @@ mod tests {
         known.insert(DESCRIPTION.to_owned());
         // A router shows its paths only to those who debug it.
         let shown = format!("{:?}", served());
-        let words = shown.split('"').filter(|word| word.starts_with("/v1") || *word == "/metrics");
+        let others = ["/metrics", "/healthz", "/readyz"];
+        let is_path = |word: &&str| word.starts_with("/v1") || others.contains(word);
+        let words = shown.split('"').filter(is_path);
         assert_eq!(words.map(str::to_owned).collect::<BTreeSet<_>>(), known);
     }
 

@@ -48,6 +48,13 @@ fn nothing_is_granted_over_tcp_without_the_token() {
             assert!(answer.to_lowercase().contains("www-authenticate: bearer"));
         }
     }
+    // Probes say no more than whether it answers.
+    for path in ["/healthz", "/readyz"] {
+        let (status, answer) = say(address, "GET", path, "", "");
+        assert!(status == 200 && answer.ends_with("\r\n\r\nok\n"), "{path}: {answer}");
+        assert_eq!(say(address, "POST", path, "", "").0, 405);
+        assert_eq!(say(address, "GET", &format!("{path}/"), "", "").0, 401);
+    }
     assert_eq!(say(address, "GET", "/v1/nodes", API_TOKEN, "").0, 200);
     let token = API_TOKEN.to_owned();
     let server = Server::Remote { address: address.to_string(), token, trust: None };
@@ -340,7 +347,7 @@ fn the_description_is_of_what_is_there() {
             }
         }
     }
-    assert_eq!(operations, 27);
+    assert_eq!(operations, 29);
     // Answers are of the shape that is described.
     for (path, shape) in [("/v1/nodes", "Node"), ("/v1/users", "User")] {
         let answer: Value = client.get(path).unwrap();

@@ -66,6 +66,15 @@ pub struct Joined {
 }
 
 impl Joined {
+    /// Says why the controller cannot move users here, if it cannot.
+    pub fn hindrance(&self) -> impl Fn() -> Option<&'static str> + Send + Sync + use<> {
+        let controller = self.transport.sender();
+        move || {
+            let is_there = controller.is_connected(NodeId::CONTROLLER);
+            (!is_there).then_some("no controller is connected")
+        }
+    }
+
     /// The thread of it that has ended, if one has.
     pub fn dead(&self) -> Option<&'static str> {
         let post = self.post.is_finished().then_some("post");

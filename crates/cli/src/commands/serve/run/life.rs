@@ -98,6 +98,9 @@ pub fn serve(
     if let Some(pfcp) = &beside.pfcp {
         serving.show_pfcp(pfcp.handle());
     }
+    if let Some(joined) = &beside.joined {
+        serving.ready_unless(joined.hindrance());
+    }
     // The node runs on when its output is closed.
     let _ = output::line(&line_of(&ready, serving.socket(), places));
     manager.ready();
