@@ -73,7 +73,7 @@ enum CtlCommand {
     /// Say that a node does not come back, and who takes its users
     Gone(site::GoneNode),
     /// Hand all users of a node over to others, and let it take no further ones
-    Drain(drain::Arguments),
+    Drain(drain::DrainArguments),
     /// Hand users over so that all stations carry the same
     Rebalance(rebalance::Arguments),
     /// Let a node take no further users

@@ -23,7 +23,7 @@ pub use crate::engine::{Happening as Event, Measure};
 pub use server::{Listening, ServeError, Serving};
 pub use site::{documents, upgrade};
 pub use types::{
-    Gone, Handover, HandoverOrder, Load, Node, Pair, Placement, Rebalance, RebalanceOrder, Share,
-    Unmoved, User,
+    DrainOrder, Gone, Handover, HandoverOrder, Load, Node, Pair, Placement, Rebalance,
+    RebalanceOrder, Share, Unmoved, User,
 };
 pub use weft_http::problem::Problem;

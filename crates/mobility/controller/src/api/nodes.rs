@@ -10,7 +10,9 @@ use weft_site::balance::Station;
 use super::answer::refused;
 use super::handovers::handover;
 use super::state::{Shared, body};
-use super::types::{About, Gone, Handover, Load, Node, Rebalance, RebalanceOrder, Share};
+use super::types::{
+    About, DrainOrder, Gone, Handover, Load, Node, Rebalance, RebalanceOrder, Share,
+};
 use crate::engine::{NodeLoad, NodeView};
 use crate::standing::Standing;
 
@@ -172,18 +174,26 @@ pub async fn remove(
     post,
     path = "/v1/nodes/{name}/drain",
     params(("name" = String, Path, description = "The name of the node")),
+    request_body = DrainOrder,
     responses(
         (status = 202, description = "An order for each station", body = Vec<Handover>),
+        (status = 400, description = "The body cannot be read"),
         (status = 404, description = "There is no such node"),
+        (status = 413, description = "The body is too long"),
         (status = 503, description = "No other node can take the users, or the controller stops"),
     ),
 )]
 pub async fn drain(
     State(shared): State<Shared>,
     Path(name): Path<String>,
+    Text(text): Text,
 ) -> Result<(StatusCode, Json<Vec<Handover>>), Failure> {
     let node = shared.node(&name)?;
-    let orders = shared.handle.ask(move |engine| engine.drain(node)).await??;
+    let DrainOrder { until_restart } = match text.is_empty() {
+        true => DrainOrder::default(),
+        false => body(&text)?,
+    };
+    let orders = shared.handle.ask(move |engine| engine.drain(node, until_restart)).await??;
     let orders = orders.into_iter().map(|order| handover(&shared, order)).collect();
     Ok((StatusCode::ACCEPTED, Json(orders)))
 }

@@ -188,6 +188,15 @@ pub struct Unmoved {
     pub reason: String,
 }
 
+/// How a node is drained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct DrainOrder {
+    /// Whether the node takes users again once it has started anew. One that was cordoned before
+    /// stays so.
+    pub until_restart: bool,
+}
+
 /// Whether stations are only looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

@@ -7,7 +7,7 @@ use weft_mobility_protocol::{NodeId, User};
 
 use super::Engine;
 use super::orders::{Order, OrderError};
-use crate::journal::Entry;
+use crate::journal::{Cordon, Entry};
 
 /// Users for each packet a second are compared in so many parts.
 const SCALE: u128 = 1 << 40;
@@ -15,33 +15,53 @@ const SCALE: u128 = 1 << 40;
 impl Engine {
     /// Whether a node takes no further users.
     pub fn is_cordoned(&self, node: NodeId) -> bool {
-        self.cordoned.contains(&node)
+        self.cordoned.contains_key(&node)
     }
 
     /// A node takes no further users from now on, or does again. Those that it has stay.
     pub fn cordon(&mut self, node: NodeId, cordoned: bool) {
-        let has_changed = match cordoned {
-            true => self.cordoned.insert(node),
-            false => self.cordoned.remove(&node),
+        self.set_cordon(node, if cordoned { Cordon::Stays } else { Cordon::Lifted });
+    }
+
+    fn set_cordon(&mut self, node: NodeId, cordon: Cordon) {
+        let before = match cordon {
+            Cordon::Lifted => self.cordoned.remove(&node),
+            cordon => self.cordoned.insert(node, cordon),
         };
-        if has_changed {
-            self.unwritten.push(Entry::Cordoned(node, cordoned));
+        if before.unwrap_or(Cordon::Lifted) != cordon {
+            self.unwritten.push(Entry::Cordoned(node, cordon));
+        }
+    }
+
+    /// A node has said hello. If it was cordoned until it starts again, and has, it takes users.
+    pub(super) fn lift_cordon_of_restarted(&mut self, node: NodeId) {
+        let Some(&Cordon::UntilRestart(before)) = self.cordoned.get(&node) else { return };
+        if self.machine.incarnation(node).is_some_and(|now| now > before) {
+            self.set_cordon(node, Cordon::Lifted);
         }
     }
 
     /// Cordons a node and hands its users over, each to the station that has the fewest then for
-    /// what it can carry. Returns an order for each of these.
+    /// what it can carry. Returns an order for each of these. With `until_restart`, a node that
+    /// was not cordoned before takes users again once it has started anew.
     ///
     /// # Errors
     /// [`OrderError::Nowhere`]: then nothing has changed.
-    pub fn drain(&mut self, node: NodeId) -> Result<Vec<Order>, OrderError> {
+    pub fn drain(&mut self, node: NodeId, until_restart: bool) -> Result<Vec<Order>, OrderError> {
         let users = self.users_of(node);
         let mut stations = self.stations();
         stations.remove(&node);
         if stations.is_empty() && !users.is_empty() {
             return Err(OrderError::Nowhere);
         }
-        self.cordon(node, true);
+        let cordon = match self.machine.incarnation(node).filter(|_| until_restart) {
+            Some(incarnation) => Cordon::UntilRestart(incarnation),
+            None => Cordon::Stays,
+        };
+        // Who cordoned it on purpose decides when it takes users again.
+        if !until_restart || self.cordoned.get(&node) != Some(&Cordon::Stays) {
+            self.set_cordon(node, cordon);
+        }
         let shares = share_out(users, &stations, &self.weights(&stations));
         let mut orders = Vec::new();
         for (to, users) in shares {

@@ -31,7 +31,7 @@ use weft_mobility_transport::{Event, PeerAddress, Sender};
 use weft_state::Change;
 
 use crate::config::Configuration;
-use crate::journal::{Entry, Gone, Journal, JournalError, Recovered};
+use crate::journal::{Cordon, Entry, Gone, Journal, JournalError, Recovered};
 use crate::members::Members;
 use crate::pair::Pair;
 
@@ -74,7 +74,7 @@ pub struct Engine {
     orders: Orders,
     seeds: Seeds,
     /// Nodes that take no further users.
-    cordoned: BTreeSet<NodeId>,
+    cordoned: BTreeMap<NodeId, Cordon>,
     /// Nodes of which one stands by the other.
     pairs: Vec<Pair>,
     /// Nodes that have said they are of a pair, and are of none.
@@ -275,9 +275,10 @@ impl Engine {
         if let Message::Standby(step) = &envelope.message {
             return self.claimed(envelope.from, envelope.from_incarnation, step);
         }
-        let hello = matches!(envelope.message, Message::Hello);
+        let (from, hello) = (envelope.from, matches!(envelope.message, Message::Hello));
         self.drive(|machine, out| machine.message(envelope, out));
         if hello {
+            self.lift_cordon_of_restarted(from);
             self.seeds.look();
             self.go_on_with_orders();
         }
@@ -353,7 +354,8 @@ impl Engine {
             let gone = self.machine.gone().map(|(node, incarnation, successor)| {
                 Entry::Gone(node, Gone { incarnation, successor })
             });
-            let cordoned = self.cordoned.iter().map(|node| Entry::Cordoned(*node, true));
+            let cordoned = self.cordoned.iter();
+            let cordoned = cordoned.map(|(node, cordon)| Entry::Cordoned(*node, *cordon));
             let orders = self.orders.entries();
             let entries = records.chain(removed).chain(gone).chain(cordoned).chain(orders);
             let entries: Vec<_> = entries.chain(self.pair_entries()).collect();

@@ -175,7 +175,7 @@ impl Engine {
             Action::Drain(name) => {
                 let Some(node) = self.members.named(&name) else { return Vec::new() };
                 let (was_cordoned, first) = (self.is_cordoned(node), self.orders.next_number());
-                match self.drain(node) {
+                match self.drain(node, false) {
                     Ok(_) => self.upgrading.plan.leaves(first, was_cordoned),
                     Err(error) => return self.upgrading.plan.fail(&error.to_string()),
                 }

@@ -12,7 +12,8 @@
 //!   5  meant             9..17 by this order
 //!   6  ended             9..17 by this order, 17 moved (0), aborted (1) or refused (2)
 //!   7  a node is gone    0..8 the node, 9..13 incarnation, 13..17 successor
-//!   8  a node is cordoned  0..8 the node, 9 whether it is
+//!   8  a node is cordoned  0..8 the node, 9 whether it is: no (0), until it is told otherwise (1),
+//!                        or until it has another incarnation (2) than 10..14
 //!   9  a pair of nodes  0..8 its first owner, 9..17 epoch, 17..21 owner, 21 whether the standby
 //!                        has all records
 //! ```
@@ -22,7 +23,7 @@
 use weft_mobility_protocol::controller::{Intent, Record};
 use weft_mobility_protocol::{Epoch, Incarnation, Leg, NodeId, User};
 
-use super::{End, Entry, Gone, Ordered};
+use super::{Cordon, End, Entry, Gone, Ordered};
 use crate::pair::PairRecord;
 
 /// The octets of an entry.
@@ -67,9 +68,17 @@ fn put(entry: &Entry, out: &mut Vec<u8>) {
             out.extend(gone.incarnation.0.to_be_bytes());
             out.extend(gone.successor.0.to_be_bytes());
         }
-        Entry::Cordoned(node, cordoned) => {
+        Entry::Cordoned(node, cordon) => {
             out.extend(u64::from(node.0).to_be_bytes());
-            out.extend([8, u8::from(cordoned)]);
+            out.push(8);
+            match cordon {
+                Cordon::Lifted => out.push(0),
+                Cordon::Stays => out.push(1),
+                Cordon::UntilRestart(incarnation) => {
+                    out.push(2);
+                    out.extend(incarnation.0.to_be_bytes());
+                }
+            }
         }
         Entry::Pair(first, record) => {
             out.extend(u64::from(first.0).to_be_bytes());
@@ -139,7 +148,13 @@ pub fn take_entry(octets: &mut &[u8]) -> Option<Entry> {
         }
         8 => {
             let node = NodeId(u32::try_from(number).ok()?);
-            return Some(Entry::Cordoned(node, flag(octets)?));
+            let cordon = match take::<1>(octets)?[0] {
+                0 => Cordon::Lifted,
+                1 => Cordon::Stays,
+                2 => Cordon::UntilRestart(Incarnation(u32::from_be_bytes(take(octets)?))),
+                _ => return None,
+            };
+            return Some(Entry::Cordoned(node, cordon));
         }
         9 => {
             let first = NodeId(u32::try_from(number).ok()?);

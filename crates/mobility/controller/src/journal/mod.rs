@@ -59,8 +59,8 @@ pub enum Entry {
     Ended(User, u64, End),
     /// A node does not come back.
     Gone(NodeId, Gone),
-    /// Whether a node takes no further users.
-    Cordoned(NodeId, bool),
+    /// Whether a node takes further users.
+    Cordoned(NodeId, Cordon),
     /// Who owns the users of a pair, which is named by its first owner.
     Pair(NodeId, PairRecord),
 }
@@ -91,6 +91,17 @@ pub enum End {
     Refused,
 }
 
+/// Until when a node takes no further users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cordon {
+    /// It takes users.
+    Lifted,
+    /// Until it is told to take users again.
+    Stays,
+    /// Until it has started again since this incarnation, or is told to.
+    UntilRestart(Incarnation),
+}
+
 /// A node that does not come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone {
@@ -110,7 +121,7 @@ pub struct Recovered {
     /// Nodes that do not come back.
     pub gone: BTreeMap<NodeId, Gone>,
     /// Nodes that take no further users.
-    pub cordoned: BTreeSet<NodeId>,
+    pub cordoned: BTreeMap<NodeId, Cordon>,
     /// Pairs of nodes, by their first owners.
     pub pairs: BTreeMap<NodeId, PairRecord>,
     /// Nodes that have registered.
@@ -397,8 +408,8 @@ impl Recovered {
                 }
             }
             Entry::Gone(node, gone) => drop(self.gone.insert(node, gone)),
-            Entry::Cordoned(node, true) => drop(self.cordoned.insert(node)),
-            Entry::Cordoned(node, false) => drop(self.cordoned.remove(&node)),
+            Entry::Cordoned(node, Cordon::Lifted) => drop(self.cordoned.remove(&node)),
+            Entry::Cordoned(node, cordon) => drop(self.cordoned.insert(node, cordon)),
             Entry::Pair(first, record) => drop(self.pairs.insert(first, record)),
         }
     }
@@ -412,7 +423,7 @@ impl Recovered {
             all.extend(users.iter().map(|user| Entry::Meant(*user, order.number)));
         }
         all.extend(self.gone.iter().map(|(node, gone)| Entry::Gone(*node, *gone)));
-        all.extend(self.cordoned.iter().map(|node| Entry::Cordoned(*node, true)));
+        all.extend(self.cordoned.iter().map(|(node, cordon)| Entry::Cordoned(*node, *cordon)));
         all.extend(self.pairs.iter().map(|(first, record)| Entry::Pair(*first, *record)));
         all
     }

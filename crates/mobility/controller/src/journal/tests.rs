@@ -47,8 +47,10 @@ fn entry() -> impl Strategy<Value = Entry> {
         1 => (0..20_u64, 0..5_u64, end)
             .prop_map(|(user, order, end)| Entry::Ended(User(user), order, end)),
         1 => (any::<u32>(), gone).prop_map(|(node, gone)| Entry::Gone(NodeId(node), gone)),
-        1 => (0..4_u32, any::<bool>())
-            .prop_map(|(node, cordoned)| Entry::Cordoned(NodeId(node), cordoned)),
+        1 => (0..4_u32, 0..3_u8, any::<u32>()).prop_map(|(node, kind, life)| {
+            let kinds = [Cordon::Lifted, Cordon::Stays, Cordon::UntilRestart(Incarnation(life))];
+            Entry::Cordoned(NodeId(node), kinds[usize::from(kind)])
+        }),
         1 => (0..4_u32, any::<(u32, u64, bool)>()).prop_map(|(first, (owner, epoch, whole))| {
             let (owner, epoch) = (NodeId(owner), Epoch(epoch >> 1));
             Entry::Pair(NodeId(first), PairRecord { owner, epoch, whole })

@@ -79,6 +79,48 @@ fn a_drained_node_takes_no_further_users() {
     controller.stop();
 }
 
+/// A node that is drained for a restart takes users again behind it, and not before; one that was
+/// cordoned on purpose stays so. A controller that starts between knows it as well.
+#[test]
+fn a_node_that_is_drained_until_its_restart_takes_users_behind_it() {
+    const USERS: u64 = 30;
+    let mut field = Field::new(USERS);
+    let controller = field.controller();
+    let client = field.client();
+    field.settle(&client, USERS as usize);
+    let until_restart = r#"{"untilRestart":true}"#.to_owned();
+    let drain = |client: &Client, node: &str| {
+        let path = format!("/v1/nodes/{node}/drain");
+        client.post::<Vec<api::Handover>>(&path, until_restart.clone()).unwrap()
+    };
+    let cordoned = |client: &Client| -> Vec<String> {
+        let nodes: Vec<api::Node> = client.get("/v1/nodes").unwrap();
+        nodes.into_iter().filter(|node| node.cordoned).map(|node| node.name).collect()
+    };
+    let orders = drain(&client, "a");
+    assert_eq!(field.finish(&client, orders[0].id).moved, USERS as usize);
+    controller.stop();
+    let controller = field.controller();
+    field.meet(&client);
+    assert_eq!(cordoned(&client), ["a"], "the same process of it has come again");
+    field.restart(A, 2);
+    until("a takes users", || cordoned(&client).is_empty());
+    let orders = drain(&client, "b");
+    assert_eq!(field.finish(&client, orders[0].id).moved, USERS as usize);
+    assert_eq!(field.owned(A), USERS as usize);
+    let _: Vec<api::Node> = client.put("/v1/nodes/b/cordon", String::new()).unwrap();
+    assert!(drain(&client, "b").is_empty());
+    field.restart(B, 2);
+    field.meet(&client);
+    assert_eq!(cordoned(&client), ["b"], "it was cordoned on purpose");
+    for wrong in [r#"{"untilRestart":1}"#, r#"{"until":true}"#, "{"] {
+        let refused = client.post::<Vec<api::Handover>>("/v1/nodes/a/drain", wrong.to_owned());
+        assert!(refused.is_err(), "{wrong}");
+    }
+    assert_eq!(cordoned(&client), ["b"]);
+    controller.stop();
+}
+
 #[test]
 fn cut_connections_delay_moves_and_lose_none() {
     const USERS: u64 = 400;

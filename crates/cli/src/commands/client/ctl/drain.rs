@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use weft_mobility_controller::api::{Handover, Node};
+use weft_mobility_controller::api::{DrainOrder, Handover, Node};
 
 use super::controller::ControllerAddress;
 use super::escaped;
@@ -20,16 +20,30 @@ pub struct Arguments {
     node: String,
 }
 
+#[derive(clap::Args)]
+pub struct DrainArguments {
+    #[command(flatten)]
+    target: ControllerAddress,
+    /// The node
+    #[arg(value_name = "NODE", env = "WEFT_NODE")]
+    node: String,
+    /// Lets the node take users again once it has started anew, unless it was cordoned before
+    #[arg(long)]
+    until_restart: bool,
+}
+
 /// Hands all users of a node over to others, and waits for the end.
 ///
 /// # Errors
 /// When no other node can take them (exit code 2), or not all of them have left.
-pub fn drain(arguments: &Arguments) -> Result<(), Failure> {
+pub fn drain(arguments: &DrainArguments) -> Result<(), Failure> {
     let client = arguments.target.client()?;
-    let Arguments { node, .. } = arguments;
+    let DrainArguments { node, until_restart, .. } = arguments;
+    let order = serde_json::to_string(&DrainOrder { until_restart: *until_restart });
+    let order = order.map_err(Failure::broken)?;
     let begin = Instant::now();
     let path = format!("/v1/nodes/{}/drain", escaped(node));
-    let orders: Vec<Handover> = client.post(&path, String::new())?;
+    let orders: Vec<Handover> = client.post(&path, order)?;
     let (mut moved, mut to) = (0, Vec::new());
     for mut handover in orders {
         while !handover.finished {
@@ -44,8 +58,9 @@ pub fn drain(arguments: &Arguments) -> Result<(), Failure> {
     let seconds = begin.elapsed().as_secs_f64();
     let shares = if to.is_empty() { String::new() } else { format!(": {}", to.join(", ")) };
     let users = counted(moved, "user");
+    let until = if *until_restart { " until it has started again" } else { "" };
     output::line(&format!(
-        "{users} left {node} in {seconds:.3} s{shares}; it takes no further ones"
+        "{users} left {node} in {seconds:.3} s{shares}; it takes no further ones{until}"
     ))
 }
 
