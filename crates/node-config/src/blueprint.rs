@@ -85,6 +85,15 @@ pub struct Blueprint {
 }
 
 impl Blueprint {
+    /// Has what flags and environment said of a node's configuration before that of this file.
+    pub fn keep_overrules(&mut self, before: &Blueprint) {
+        self.workers.overrule(&before.workers.overrules);
+        let before = before.pfcp.as_ref().filter(|pfcp| pfcp.is_listen_overruled);
+        if let (Some(pfcp), Some(before)) = (&mut self.pfcp, before) {
+            pfcp.overrule_listen(&before.listen);
+        }
+    }
+
     /// The distinct user tag vectors, by [`UserPlan::class`]: users of one
     /// class take the same ways through the rules.
     pub fn classes(&self) -> Vec<[u32; TAG_SLOTS]> {

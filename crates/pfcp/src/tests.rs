@@ -89,6 +89,7 @@ pub(crate) fn plan() -> PfcpPlan {
         transactions: 64,
         rules: 64,
         guaranteed: [None; 2],
+        is_listen_overruled: false,
         teids_below: 1 << 30,
     }
 }

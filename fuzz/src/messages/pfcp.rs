@@ -64,6 +64,7 @@ impl Node {
         };
         let plan = PfcpPlan {
             listen: vec![own(254)],
+            is_listen_overruled: false,
             port: 8805,
             node_id: PfcpNodeId::Address(own(254)),
             peers: Vec::new(),

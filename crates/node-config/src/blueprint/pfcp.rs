@@ -11,6 +11,8 @@ use serde::Deserialize;
 pub struct PfcpPlan {
     /// Addresses at which the node listens, one or one of each family.
     pub listen: Vec<IpAddr>,
+    /// Whether flags or environment say these and not the file.
+    pub is_listen_overruled: bool,
     /// UDP port.
     pub port: u16,
     /// Node ID.
@@ -44,6 +46,19 @@ pub struct PfcpPlan {
     pub guaranteed: [Option<u64>; 2],
     /// Bound of TEIDs that the node chooses: users that move have those from there on.
     pub teids_below: u32,
+}
+
+impl PfcpPlan {
+    /// Listens at these addresses before what the file says. A Node ID that was the first address
+    /// is the first one of these.
+    pub fn overrule_listen(&mut self, listen: &[IpAddr]) {
+        let was_first = self.listen.first().map(|first| PfcpNodeId::Address(*first));
+        if let Some(first) = listen.first().filter(|_| was_first.as_ref() == Some(&self.node_id)) {
+            self.node_id = PfcpNodeId::Address(*first);
+        }
+        self.listen = listen.to_vec();
+        self.is_listen_overruled = true;
+    }
 }
 
 /// The identity of a node.

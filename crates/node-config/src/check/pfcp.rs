@@ -71,6 +71,7 @@ pub(super) fn plan(file: &PfcpFile, scene: &Scene<'_>, source: &mut Source<'_>) 
     }
     PfcpPlan {
         listen,
+        is_listen_overruled: false,
         port: file.port,
         node_id,
         peers: pairs(&file.peers),

@@ -72,7 +72,7 @@ impl Reconfiguration<'_> {
         {
             return Err(Refused::Busy);
         }
-        new.workers.overrule(&self.configuration.blueprint.workers.overrules);
+        new.keep_overrules(&self.configuration.blueprint);
         self.check_fixed(&new)?;
         if let Some(moves) = moves_between(&self.configuration.blueprint, &new) {
             return Err(Refused::Composed(moves.to_owned()));

@@ -11,7 +11,7 @@ mod state;
 mod take_over;
 mod upgrade;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
@@ -61,6 +61,10 @@ pub struct Arguments {
     #[arg(long, value_name = "MICROSECONDS", env = "WEFT_MAX_SLEEP",
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_sleep: Option<u32>,
+    /// Addresses at which control planes find the node, one or one of each family, such as those
+    /// of a pod: in place of `pfcp.listen`
+    #[arg(long, value_name = "ADDRESSES", env = "WEFT_PFCP_LISTEN", value_delimiter = ',')]
+    pfcp_listen: Vec<IpAddr>,
     /// Where IPsec keys are remembered that were used, so that they are refused after a
     /// restart; `none` remembers nothing. Without it NODE.used-keys in $STATE_DIRECTORY, or
     /// beside the socket
@@ -282,6 +286,30 @@ impl Arguments {
             return Err(Failure::input(format!("the node has {workers}, --cores names {cores}")));
         }
         blueprint.workers.overrule(&Overrules { cores, polling, max_sleep_us: self.max_sleep });
+        self.overrule_pfcp(blueprint)
+    }
+
+    fn overrule_pfcp(&self, blueprint: &mut Blueprint) -> Result<(), Failure> {
+        let listen = &*self.pfcp_listen;
+        if listen.is_empty() {
+            return Ok(());
+        }
+        let wrong = |message: &str| Err(Failure::input(format!("--pfcp-listen: {message}")));
+        let Some(pfcp) = &mut blueprint.pfcp else {
+            return wrong("the node has no control planes: its configuration has no `pfcp`");
+        };
+        if let Some(address) = listen.iter().find(|one| one.is_unspecified() || one.is_multicast())
+        {
+            return wrong(&format!(
+                "{address} is no address of one machine: responses come from the address that \
+                 requests go to"
+            ));
+        }
+        let of_version_4 = listen.iter().filter(|address| address.is_ipv4()).count();
+        if of_version_4 > 1 || listen.len() - of_version_4 > 1 {
+            return wrong("there is at most one address of each family");
+        }
+        pfcp.overrule_listen(listen);
         Ok(())
     }
 }

@@ -31,6 +31,23 @@ fn the_section_is_read() {
 }
 
 #[test]
+fn addresses_of_flags_come_before_those_of_the_file_and_of_the_next_one() {
+    let flags: Vec<std::net::IpAddr> = vec!["10.9.8.7".parse().unwrap()];
+    let mut named = plan(&with("like: ue", "like: ue"));
+    named.pfcp.as_mut().unwrap().overrule_listen(&flags);
+    assert_eq!(named.pfcp.unwrap().node_id, PfcpNodeId::Name("upf.example".to_owned()));
+    let mut running = plan(&with("  nodeId: upf.example\n", ""));
+    let before = running.pfcp.clone().unwrap();
+    assert_eq!(before.node_id, PfcpNodeId::Address(before.listen[0]));
+    running.pfcp.as_mut().unwrap().overrule_listen(&flags);
+    let mut next = plan(&with("  nodeId: upf.example\n", ""));
+    next.keep_overrules(&running);
+    assert_eq!(next.pfcp, running.pfcp);
+    let pfcp = next.pfcp.unwrap();
+    assert_eq!((&pfcp.listen, pfcp.node_id), (&flags, PfcpNodeId::Address(flags[0])));
+}
+
+#[test]
 fn each_mistake_is_named() {
     for (from, to, says) in [
         (
