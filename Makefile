@@ -11,7 +11,7 @@ endif
 WEFT := $(TARGET)/release/weft
 
 .PHONY: help demo build test fmt lint source unit tested end-to-end book deb image \
-	test-packages test-nics test-sriov test-vm bench-quick instructions test-instructions fuzz soak \
+	test-packages test-chart test-nics test-sriov test-vm bench-quick instructions test-instructions fuzz soak \
 	clean
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make deb          Debian packages, in target/packages"
 	@echo "make image        an OCI image of the package, in target/packages"
 	@echo "make test-packages  install the package in a fresh Debian system, run the image; soak has it, too"
+	@echo "make test-chart   the Helm chart by Helm and kubeconform, which it builds; soak has it, too"
 	@echo "make test-nics    NICs with several queues that are emulated: spreading, checksums, links, hot plug; soak has it, too"
 	@echo "make test-sriov   chains over virtual functions of an emulated NIC; soak has it, too"
 	@echo "make test-vm      a function in a virtual machine that is emulated; soak has it, too"
@@ -88,6 +89,11 @@ test-packages: image
 	@scripts/prepare test
 	PACKAGES=$(PACKAGES) tests/packages/install.sh
 
+test-chart: build
+	@scripts/prepare test
+	@scripts/prepare chart
+	WEFT=$(WEFT) tests/packages/chart.sh
+
 EMULATED := $(TARGET)/emulated
 test-nics: build
 	@scripts/prepare emulated
@@ -137,6 +143,7 @@ soak: build
 	WEFT=$(WEFT) ROUNDS=500 tests/end-to-end/site.sh
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/process.sh
 	$(MAKE) test-packages
+	$(MAKE) test-chart
 	scripts/fuzz $(SOAK_FUZZ_SECONDS)
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/restart.sh
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/restart-esp.sh
