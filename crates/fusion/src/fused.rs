@@ -7,7 +7,7 @@
 
 use arrayvec::ArrayVec;
 use weft_compose::{Burst, Instance, KEEP_REFUSED, Outcome, Positions, SlotShift};
-use weft_dpdk::Batch;
+use weft_dpdk::{Batch, Packet};
 use weft_function::lower::Program;
 use weft_function::{EmissionKind, Metadata, PacketMetadata, Scope, TagSlot};
 
@@ -19,6 +19,11 @@ use crate::verify::{verify, verify_program};
 
 /// Contexts of fewer bytes stay in the nearest cache by themselves.
 const PREFETCH_BYTES: usize = 16 << 10;
+/// Octets of a cache line.
+const LINE: usize = 64;
+/// Contexts that are asked for in one step of a loop.
+const AT_ONCE: usize = 4;
+const _: () = assert!(Batch::CAPACITY.is_multiple_of(AT_ONCE));
 
 /// A function to be fused with its neighbours.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -151,26 +156,58 @@ impl Fused {
     /// Asks the processor for the contexts of packets ahead of use.
     #[inline]
     fn prefetch(&self, packets: &Batch, selected: Positions, contexts: &[&mut [u8]]) {
+        let (mut indexes, mut count, mut scope) = ([0; Batch::CAPACITY], 0, None);
         for (part, contexts) in self.parts.iter().zip(contexts) {
             if contexts.len() < PREFETCH_BYTES {
                 continue;
             }
+            // Packets are looked at once for all functions that keep contexts of the same.
+            if scope != Some(part.scope) {
+                scope = Some(part.scope);
+                count = match part.scope {
+                    Scope::User => self.note(packets, selected, |noted| noted.user, &mut indexes),
+                    Scope::Bearer => {
+                        self.note(packets, selected, |noted| noted.bearer, &mut indexes)
+                    }
+                    Scope::Group => self.note(packets, selected, |noted| noted.group, &mut indexes),
+                };
+            }
             let octets = part.program.context_octets;
-            // One loop for each scope, so that it is not asked for each packet.
-            let of = |field: fn(&PacketMetadata) -> u32| {
-                for position in selected {
-                    let slot = field(packets[position].metadata());
-                    let first = self.shift.index(slot) * octets;
-                    weft_dpdk::prefetch(contexts, first);
-                    weft_dpdk::prefetch(contexts, first + octets - 1);
-                }
+            // Contexts of a whole line, or of a part of one that fits it, are in one line.
+            let more = match LINE.is_multiple_of(octets)
+                && contexts.as_ptr().addr().is_multiple_of(octets)
+            {
+                true => 0,
+                false => octets - 1,
             };
-            match part.scope {
-                Scope::User => of(|metadata| metadata.user),
-                Scope::Bearer => of(|metadata| metadata.bearer),
-                Scope::Group => of(|metadata| metadata.group),
+            // Some at once; behind the last ones stand others that do no harm.
+            for some in indexes.chunks_exact(AT_ONCE).take(count.div_ceil(AT_ONCE)) {
+                for index in some {
+                    let first = *index as usize * octets;
+                    weft_dpdk::prefetch(contexts, first);
+                    weft_dpdk::prefetch(contexts, first + more);
+                }
             }
         }
+    }
+
+    /// Notes the indexes of the contexts of packets, and says how many there are.
+    #[inline(always)]
+    fn note(
+        &self,
+        packets: &Batch,
+        selected: Positions,
+        slot: impl Fn(&PacketMetadata) -> u32,
+        indexes: &mut [u32; Batch::CAPACITY],
+    ) -> usize {
+        let index = |packet: &Packet| self.shift.index(slot(packet.metadata())) as u32;
+        if selected == Positions::first(packets.len()) {
+            indexes.iter_mut().zip(packets.iter()).for_each(|(to, packet)| *to = index(packet));
+        } else {
+            let places = indexes.iter_mut().zip(selected);
+            places.for_each(|(to, position)| *to = index(&packets[position]));
+        }
+        selected.len()
     }
 
     /// Lets one packet go the rest of the way called.

@@ -35,7 +35,7 @@ pub use fused::{Fused, FusedOutcome, FusedPart};
 pub use interpret::{Ended, Fault, interpret};
 pub use link::{LinkedProgram, Shape, Step};
 pub use optimise::optimise;
-pub use regions::{Compiled, FusedPlan, Region, RegionWay, fuse};
+pub use regions::{Compiled, FusedPlan, NOT_ON_WAY, Region, RegionWay, fuse};
 pub use verify::{Rejected, verify, verify_program};
 
 /// Functions that can be fused into one, at most.

@@ -11,14 +11,16 @@
 //! packets, which knows nothing of what came before.
 
 mod state;
+mod unused;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use weft_function::lower::{Base, Checksum, HeaderField, Label, Note, Operation, Operator, Value};
 
 use crate::LinkedProgram;
 use crate::bits::Bits;
 use state::{Aliasing, Expression, State};
+use unused::{without_overwritten, without_unused};
 
 /// Copies of one function, for packets of which something is known.
 const COPIES: usize = 6;
@@ -30,7 +32,7 @@ pub fn optimise(way: &LinkedProgram) -> LinkedProgram {
     let mut optimiser = Optimiser::new(way);
     match optimiser.run() {
         Some(()) => {
-            let operations = without_unused(optimiser.out);
+            let operations = without_unused(without_overwritten(optimiser.out));
             LinkedProgram { operations, functions: way.functions.clone(), ends: Vec::new() }
         }
         None => way.clone(),
@@ -267,8 +269,11 @@ impl<'a> Optimiser<'a> {
         match operation {
             Operation::StorePacket { place, value } => {
                 self.settle(place, state);
-                self.out.push(operation);
-                state.stored(place, value, &self.bits);
+                // What stands there already is not written again.
+                if state.known(&Expression::Packet(place)) != Some(value) {
+                    self.out.push(operation);
+                    state.stored(place, value, &self.bits);
+                }
             }
             Operation::StoreContext { context, field, value } => {
                 self.out.push(operation);
@@ -366,33 +371,6 @@ impl<'a> Optimiser<'a> {
             state.forget_packet(checksum.place());
         }
     }
-}
-
-/// Without values that nothing is made of.
-fn without_unused(operations: Vec<Operation>) -> Vec<Operation> {
-    let mut used = HashSet::new();
-    let mut kept = Vec::with_capacity(operations.len());
-    for operation in operations.into_iter().rev() {
-        let defined = operation.defines();
-        let is_needed = match operation {
-            Operation::Locate { otherwise: Some(_), .. } => true,
-            _ => defined.is_none_or(|value| used.contains(&value)),
-        };
-        if is_needed {
-            let _ = operation.renamed(
-                |value| {
-                    if Some(value) != defined {
-                        used.insert(value);
-                    }
-                    value
-                },
-                |label| label,
-            );
-            kept.push(operation);
-        }
-    }
-    kept.reverse();
-    kept
 }
 
 /// The note that says where a base begins.

@@ -37,6 +37,10 @@ pub struct Region {
     pub ways: Vec<RegionWay>,
 }
 
+/// In the place of a place on a way.
+pub const NOT_ON_WAY: u8 = u8::MAX;
+const _: () = assert!(MAX_FUNCTIONS < NOT_ON_WAY as usize);
+
 /// One way through a region.
 #[derive(Debug)]
 pub struct RegionWay {
@@ -46,6 +50,8 @@ pub struct RegionWay {
     pub last: u32,
     /// Its functions, as positions in [`Region::functions`].
     pub functions: ArrayVec<u8, MAX_FUNCTIONS>,
+    /// Where each function stands on the way, by its number; [`NOT_ON_WAY`] for others.
+    pub places: Box<[u8]>,
     /// What carries packets along.
     pub fused: Arc<Fused>,
 }
@@ -181,7 +187,13 @@ pub fn fuse(
                 let function = program.states[*state as usize].function.0;
                 functions.iter().position(|one| *one == function).unwrap_or_default() as u8
             };
+            let mut places = vec![NOT_ON_WAY; lowered.len()];
+            for (place, state) in (0..).zip(&states) {
+                let function = program.states[*state as usize].function.0;
+                places[usize::from(function)] = place;
+            }
             Some(RegionWay {
+                places: places.into(),
                 first: *states.first()?,
                 last: *states.last()?,
                 functions: states.iter().map(number).collect(),

@@ -48,9 +48,9 @@ fn markers() -> impl Strategy<Value = Member> {
 
 /// Counters that write, at places that packets have and at some that they lack.
 fn counters() -> impl Strategy<Value = Member> {
-    (0_u16..40, any::<bool>()).prop_map(|(half, wide)| Member {
+    (0_u16..80, any::<bool>()).prop_map(|(offset, wide)| Member {
         name: "counter",
-        config: json!({ "payload": { "offset": 2 * half, "width": if wide { 8 } else { 4 } } }),
+        config: json!({ "payload": { "offset": offset, "width": if wide { 8 } else { 4 } } }),
         settings: Vec::new(),
         sets: None,
     })

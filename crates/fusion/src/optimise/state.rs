@@ -99,7 +99,12 @@ impl State {
     }
 
     fn constant(&self, value: Value, bits: &Bits) -> Option<u64> {
-        bits.constant(value).or_else(|| self.constants.get(&value).copied())
+        let constant = bits.constant(value).or_else(|| self.constants.get(&value).copied());
+        constant.or_else(|| match self.truths.get(&value)? {
+            false => Some(0),
+            // A flag is 1 where it is not 0; of other values more is not known.
+            true => self.is_flag(value).then_some(1),
+        })
     }
 
     /// Whether a value is known to be 0 or not to be 0.

@@ -1,7 +1,8 @@
 //! The counter in micro-operations.
 //!
 //! Where the count goes into the payload, plain UDP and TCP is written: what has no room for
-//! the count, or options between the TCP header and its data, is punted.
+//! the count, ends with it at an odd place, or has options between the TCP header and its data,
+//! is punted.
 
 use weft_function::lower::{
     Base, Builder, Checksum, ContextField, Label, Note, Operator, Program, Value,
@@ -28,8 +29,7 @@ impl Lower for Counter {
             count(&mut program);
             return Some(program.finish());
         };
-        if place.offset % 2 != 0 || place.offset > FAR {
-            // A checksum adds words of 16 bits, of which an odd place shares two.
+        if place.offset > FAR {
             return None;
         }
         let (punt, tcp) = (program.label(), program.label());
@@ -92,9 +92,16 @@ fn transport(program: &mut Builder, punt: Label) -> Value {
     program.subtract(end, start)
 }
 
-/// Punts what has no room for the count behind a header, in `octets` from its start.
+/// Whether the count shares words of 16 bits, as a checksum adds them, with what is around it.
+/// Both transport headers are of even length.
+fn is_odd(place: Payload) -> bool {
+    !place.offset.is_multiple_of(2)
+}
+
+/// Punts what has no room for the count behind a header, in `octets` from its start. At an odd
+/// place there must be one octet more, so that words are whole.
 fn require(program: &mut Builder, header: u16, place: Payload, octets: Value, punt: Label) {
-    let room = header + place.offset + u16::from(place.width);
+    let room = header + place.offset + u16::from(place.width) + u16::from(is_odd(place));
     program.require(Base::Transport, room, punt);
     let room = program.constant(room.into());
     let is_short = program.less(octets, room);
@@ -104,23 +111,29 @@ fn require(program: &mut Builder, header: u16, place: Payload, octets: Value, pu
 /// Counts, writes the count and repairs the checksum that covers it.
 fn write(program: &mut Builder, header: u16, place: Payload, checksum: Checksum, punt: Label) {
     let (before, one) = (program.load_context(PACKETS), program.constant(1));
-    let next = program.add(before, one);
-    let low = program.masked(next, u32::MAX.into());
-    let high = program.shift_right(next, 32);
-    let at = header + place.offset;
-    let words = match place.width {
-        4 => vec![(at, low)],
-        _ => vec![(at, high), (at + 4, low)],
-    };
-    // A count that begins again is nothing but zeros, of which a checksum has two kinds.
-    let all = words
-        .iter()
-        .fold(None, |all, (_, word)| Some(all.map_or(*word, |all| program.or(all, *word))));
-    if let Some(all) = all {
-        let is_zero = program.is(all, 0);
-        program.branch(is_zero, punt);
+    let mut next = program.add(before, one);
+    if place.width == 4 {
+        next = program.masked(next, u32::MAX.into());
     }
+    // A count that begins again is nothing but zeros, of which a checksum has two kinds.
+    let is_zero = program.is(next, 0);
+    program.branch(is_zero, punt);
     count(program);
+    let at = header + place.offset;
+    let change = match is_odd(place) {
+        true => put_odd(program, at, place.width, next),
+        false => put_even(program, at, place.width, next),
+    };
+    program.repair(checksum, change);
+}
+
+/// Writes a count at an even place, and says what that changes.
+fn put_even(program: &mut Builder, at: u16, width: u8, count: Value) -> Value {
+    let low = program.masked(count, u32::MAX.into());
+    let words = match width {
+        4 => vec![(at, low)],
+        _ => vec![(at, program.shift_right(count, 32)), (at + 4, low)],
+    };
     let mut change = program.constant(0);
     for (at, word) in words {
         let old = program.load(Base::Transport, at, 4);
@@ -128,5 +141,33 @@ fn write(program: &mut Builder, header: u16, place: Payload, checksum: Checksum,
         change = program.add(change, difference);
         program.store(Base::Transport, at, 4, word);
     }
-    program.repair(checksum, change);
+    change
+}
+
+/// The same at an odd place: words of 16 bits, the first and the last of which are half the
+/// count's.
+fn put_odd(program: &mut Builder, at: u16, width: u8, count: Value) -> Value {
+    let words = u32::from(width) / 2 + 1;
+    let mut change = program.constant(0);
+    for number in 0..words {
+        let at = at - 1 + 2 * number as u16;
+        let old = program.load(Base::Transport, at, 2);
+        // Bits of the count behind the word.
+        let behind = (8 * (u32::from(width) - 1)).checked_sub(16 * number);
+        let own = match behind {
+            Some(behind) => program.shift_right(count, behind),
+            None => program.shift_left(count, 8),
+        };
+        let word = if number == 0 || behind.is_none() {
+            let (own_mask, other_mask) = if number == 0 { (0xff, 0xff00) } else { (0xff00, 0xff) };
+            let (own, other) = (program.masked(own, own_mask), program.masked(old, other_mask));
+            program.or(own, other)
+        } else {
+            program.masked(own, u16::MAX.into())
+        };
+        let difference = program.arithmetic(Operator::Difference16, old, word);
+        change = program.add(change, difference);
+        program.store(Base::Transport, at, 2, word);
+    }
+    change
 }

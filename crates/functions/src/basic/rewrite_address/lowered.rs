@@ -16,6 +16,9 @@ use crate::common::prefix::Masked;
 /// Translations of one side that are worth comparing one after the other.
 const FEW: usize = 4;
 
+/// [`Operator::Difference32`] of a field that stays.
+const NO_DIFFERENCE: u64 = u32::MAX as u64;
+
 /// The fields of one side of a context.
 struct Fields {
     family: ContextField,
@@ -143,32 +146,52 @@ fn check_tcp(program: &mut Builder, octets: Value, punt: Label) {
 }
 
 impl RewriteAddress {
-    /// Rewrites both addresses and ends the way of the packet.
+    /// Rewrites both addresses and ends the way of the packet. Most users have no address of
+    /// their own: for these there is nothing to choose.
     fn rewrite(&self, program: &mut Builder, checksum: Option<Checksum>) {
+        let own = program.label();
+        let families =
+            (program.load_context(SOURCE.family), program.load_context(DESTINATION.family));
+        let has_own = program.or(families.0, families.1);
+        program.branch(has_own, own);
+        self.rewrite_as(false, program, checksum);
+        program.place(own);
+        self.rewrite_as(true, program, checksum);
+    }
+
+    /// The same for users that may have an address of their own, or have none.
+    fn rewrite_as(&self, may_have_own: bool, program: &mut Builder, checksum: Option<Checksum>) {
         let direction = program.tag(TagSlot::DIRECTION);
         let is_uplink = program.is(direction, Direction::Uplink as u64);
         let is_downlink = program.not(is_uplink);
         let before = (program.load(Base::Network, 12, 4), program.load(Base::Network, 16, 4));
         let down = program.label();
         program.branch(is_downlink, down);
-        let source = forth(&SOURCE, &self.source.v4, before.0, program);
-        let destination = forth(&DESTINATION, &self.destination.v4, before.1, program);
-        replace(before, (source, destination), checksum, program);
+        let source = may_have_own.then_some(&SOURCE);
+        let destination = may_have_own.then_some(&DESTINATION);
+        let after = (
+            forth(source, &self.source.v4, before.0, program),
+            forth(destination, &self.destination.v4, before.1, program),
+        );
+        replace(before, after, checksum, program);
         program.place(down);
-        let source = back(&DESTINATION, &self.destination.v4, before.0, program);
-        let destination = back(&SOURCE, &self.source.v4, before.1, program);
-        replace(before, (source, destination), checksum, program);
+        let after = (
+            back(destination, &self.destination.v4, before.0, program),
+            back(source, &self.source.v4, before.1, program),
+        );
+        replace(before, after, checksum, program);
     }
 }
 
-/// What stands there uplink in place of `address`.
+/// What stands there uplink in place of `address`; `own` is of a user that may have one.
 fn forth(
-    own: &Fields,
+    own: Option<&Fields>,
     table: &[(Masked<u32>, Masked<u32>)],
     address: Value,
     program: &mut Builder,
 ) -> Value {
     let translated = translated(table.iter().copied(), address, program);
+    let Some(own) = own else { return translated };
     let family = program.load_context(own.family);
     let has_own = program.is(family, Stored::V4.into());
     let own = program.load_context(own.address);
@@ -177,12 +200,13 @@ fn forth(
 
 /// What `address` stands for downlink.
 fn back(
-    own: &Fields,
+    own: Option<&Fields>,
     table: &[(Masked<u32>, Masked<u32>)],
     address: Value,
     program: &mut Builder,
 ) -> Value {
     let translated = translated(table.iter().map(|(from, to)| (*to, *from)), address, program);
+    let Some(own) = own else { return translated };
     let family = program.load_context(own.family);
     let has_own = program.is(family, Stored::V4.into());
     let has_original = program.load_context(own.has_original);
@@ -216,21 +240,29 @@ fn replace(
     checksum: Option<Checksum>,
     program: &mut Builder,
 ) {
-    let difference = Operator::Difference32;
-    let source = program.arithmetic(difference, before.0, after.0);
-    let destination = program.arithmetic(difference, before.1, after.1);
-    let changed = program.add(source, destination);
-    // An address that stays counts as a zero that a checksum may show.
-    let same_source = program.equal(before.0, after.0);
-    let same_destination = program.equal(before.1, after.1);
-    let is_same = program.and(same_source, same_destination);
-    let zero = program.constant(0);
-    let change = program.select(is_same, zero, changed);
-    program.store(Base::Network, 12, 4, after.0);
-    program.store(Base::Network, 16, 4, after.1);
-    program.repair(Checksum::Ipv4, change);
-    if let Some(checksum) = checksum {
-        program.repair(checksum, change);
+    // An address that nothing translates is the value that it was.
+    let (mut changed, mut is_same) = (None, None);
+    for (before, after) in [(before.0, after.0), (before.1, after.1)] {
+        let difference = match before == after {
+            true => program.constant(NO_DIFFERENCE),
+            false => program.arithmetic(Operator::Difference32, before, after),
+        };
+        changed = Some(changed.map_or(difference, |sum| program.add(sum, difference)));
+        if before != after {
+            let same = program.equal(before, after);
+            is_same = Some(is_same.map_or(same, |other| program.and(other, same)));
+        }
+    }
+    if let (Some(changed), Some(is_same)) = (changed, is_same) {
+        // Addresses that stay count as a zero that a checksum may show.
+        let zero = program.constant(0);
+        let change = program.select(is_same, zero, changed);
+        program.store(Base::Network, 12, 4, after.0);
+        program.store(Base::Network, 16, 4, after.1);
+        program.repair(Checksum::Ipv4, change);
+        if let Some(checksum) = checksum {
+            program.repair(checksum, change);
+        }
     }
     program.forward();
 }
