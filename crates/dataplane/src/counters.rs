@@ -2,6 +2,7 @@
 //! load and store for the worker, and readers add the workers up.
 
 mod drop_reason;
+mod fused;
 mod histogram;
 mod ignored;
 mod stopwatch;
@@ -9,6 +10,7 @@ mod stopwatch;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use self::drop_reason::DropReason;
+pub use self::fused::{FusedChoice, FusedCosts};
 pub use self::histogram::{BurstSizes, BurstTimes};
 pub use self::ignored::Ignored;
 pub use self::stopwatch::{Cycles, Stopwatch};
@@ -108,6 +110,8 @@ pub struct FunctionCounters {
     /// Packets dropped, by the function's reasons, and behind them by those of
     /// the code that runs it ([`weft_compose::REASONS`]).
     pub drops: Box<[Counter]>,
+    /// Of the functions that are fused from this one on, if any are.
+    pub fused: FusedCosts,
 }
 
 impl FunctionCounters {
@@ -118,6 +122,7 @@ impl FunctionCounters {
             bursts: Counter::default(),
             cycles: Cycles::default(),
             drops: (0..reasons).map(|_| Counter::default()).collect(),
+            fused: FusedCosts::default(),
         }
     }
 }

@@ -11,6 +11,7 @@
 mod ahead;
 mod arrive;
 mod away;
+mod choice;
 mod emission;
 mod fused;
 mod part;
@@ -26,6 +27,7 @@ use weft_fusion::{FusedOutcome, FusedPlan};
 use weft_rules::{CachedRules, FunctionIndex, Next, Place, PortIndex, Program, RuleSet};
 
 use self::away::Away;
+pub use self::choice::Choices;
 pub use self::part::{Configure, Part};
 use crate::buffering::queues::Queues;
 use crate::classify::Entry;
@@ -74,6 +76,8 @@ pub struct Plan {
     pub functions: Vec<Function>,
     /// What is fused of them.
     pub fused: Option<Arc<FusedPlan>>,
+    /// Whether that really runs fused.
+    pub choices: Choices,
 }
 
 /// What surrounds a walk: who counts, keeps, times and watches.
@@ -299,6 +303,9 @@ impl Element {
             }
             visits_left -= 1;
             let function = self.function_of(state);
+            if self.plan.choices.is_measured() {
+                self.follow_choice(function);
+            }
             let mut group = StateGroups::new();
             group.push((state, positions));
             let mut selected = positions;
@@ -314,13 +321,18 @@ impl Element {
                 self.send_away(burst, function, remote_queue, &group, around);
                 continue;
             }
-            if let Some(region) = self.region_at(function, around) {
+            if let Some(region) = self.region_at(function, around)
+                && self.plan.choices.enter(region, selected.len(), burst.now)
+            {
                 self.visit_region(burst, region, &group, around);
                 continue;
             }
             self.look_ahead(burst, function, state, selected, around);
             self.visit(burst, function, selected, around);
             self.finish_visit(burst, function, &mut group, around);
+        }
+        if self.plan.choices.is_measured() {
+            self.end_choice(burst.now);
         }
     }
 
@@ -366,6 +378,12 @@ impl Element {
         let fused = self.plan.fused.as_ref()?;
         let is_usual = self.mode == LookupMode::Compiled && around.taps.is_none();
         fused.heads[usize::from(function)].filter(|_| is_usual)
+    }
+
+    /// Whether packets pass functions fused from this one on.
+    #[inline]
+    fn is_fused_at(&self, function: u16, around: &VisitContext<'_>) -> bool {
+        self.region_at(function, around).is_some_and(|region| self.plan.choices.is_fused(region))
     }
 
     #[inline]

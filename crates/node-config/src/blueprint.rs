@@ -42,6 +42,8 @@ pub struct Blueprint {
     pub memory: Memory,
     /// How a packet finds its next hop.
     pub forwarding: Forwarding,
+    /// Whether fused functions run fused where that takes more cycles than to call them.
+    pub fused: FusedWhen,
     /// How the user of a packet is found.
     pub classification: Classification,
     /// NICs with virtual functions.
@@ -253,6 +255,19 @@ pub enum Forwarding {
     /// One rule lookup for each hop, behind an exact-match cache (Pinczel et
     /// al. §IV.A): the baseline that compiled paths are compared with.
     Lookup,
+}
+
+/// When functions that are fused run as one loop of machine code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum FusedWhen {
+    /// Where that takes fewer cycles: workers measure both on packets that come, and call the
+    /// functions otherwise.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
 }
 
 /// How the user of a packet is found.

@@ -20,7 +20,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use weft_dpdk::PortOptions;
 
-use super::blueprint::{Classification, Composition, Forwarding, OnErrorIndication, Polling};
+use super::blueprint::{
+    Classification, Composition, Forwarding, FusedWhen, OnErrorIndication, Polling,
+};
 use super::values::{Entries, Ip, Mac, Subnet};
 
 pub use handover::{GatesFile, HandoverFile, HandoverTls, RadioFile, Role, WhenFull};
@@ -71,6 +73,10 @@ pub struct NodeFile {
     /// makes one loop of machine code of neighbours that can be fused.
     #[serde(default)]
     pub composition: Composition,
+    /// When fused functions run fused: `auto` where that takes fewer cycles than to call them,
+    /// as measured on packets that come, or `always`.
+    #[serde(default)]
+    pub fused: FusedWhen,
     /// How the user of a packet is found: by tables, or by a scan over all keys.
     #[serde(default)]
     pub classification: Classification,

@@ -4,12 +4,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use weft_compose::{Instance, SlotShift};
-use weft_dataplane::forward::{Forwarding, Plan};
+use weft_dataplane::forward::{Choices, Forwarding, Plan};
 use weft_dataplane::offload::stage::Map;
 use weft_dpdk::tsc;
 use weft_function::{ConfigError, EventSender, Setup, TAG_SLOTS, TagSlot};
 use weft_fusion::{FusedPart, FusedPlan};
-use weft_node_config::{Blueprint, Composition, FunctionPlan, IpfixPlan, PortPlan, StagePlan};
+use weft_node_config::{
+    Blueprint, Composition, FunctionPlan, FusedWhen, IpfixPlan, PortPlan, StagePlan,
+};
 use weft_offload::thread::ThreadPool;
 use weft_rules::{CachedRules, CompileError, Entry, Known, PortIndex, Program, RuleSet};
 
@@ -123,7 +125,9 @@ pub fn plan(
         }
     };
     let functions = Vec::with_capacity(blueprint.functions.len());
-    Plan { rules: rules.clone(), forwarding, functions, fused: fused.cloned() }
+    let is_always = blueprint.fused == FusedWhen::Always;
+    let choices = Choices::new(fused.map(Arc::as_ref), is_always);
+    Plan { rules: rules.clone(), forwarding, functions, fused: fused.cloned(), choices }
 }
 
 /// The stages that functions of a blueprint stand on.

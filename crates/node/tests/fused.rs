@@ -74,7 +74,7 @@ proptest! {
             mixed[at].1 = text;
         }
         let call = run(&scenario, "composition: call", FUNCTIONS, &packets, at_once);
-        let fused = run(&scenario, "composition: fused", mixed, &packets, at_once);
+        let fused = run(&scenario, "composition: fused\nfused: always", mixed, &packets, at_once);
         prop_assert_eq!(&call, &fused);
     }
 }
@@ -84,6 +84,7 @@ apiVersion: weft/v1
 kind: Node
 metadata: {name: fused}
 composition: fused
+fused: always
 ports:
   access: {device: 'ring:access', direction: uplink}
   core: {device: 'ring:core', direction: downlink}
@@ -191,7 +192,7 @@ fn a_function_that_cannot_be_fused_says_so() {
     let _alone = alone();
     let yaml = rules("count -> first").replace(
         "{function: counter}",
-        "{function: counter, config: {payload: {offset: 1, width: 4}}, composition: fused}",
+        "{function: counter, config: {payload: {offset: 1025, width: 4}}, composition: fused}",
     );
     let mistakes = weft_node_config::read(&yaml, "node.yaml", &common::KINDS).unwrap_err();
     let text = mistakes.to_string();

@@ -136,3 +136,27 @@ fn a_configuration_that_cannot_be_applied_changes_nothing() {
     assert!(paths.contains("count -> guard -> core"), "{paths}");
     running.stop().succeeded();
 }
+
+#[test]
+fn a_worker_says_whether_fused_functions_run_fused_and_why() {
+    let place = TestFolder::new();
+    let (text, running) = busy(&place);
+    let fused = format!("composition: fused\n{text}");
+    place.write("fused.yaml", &fused);
+    place.run(&["ctl", "apply", "fused.yaml"]).succeeded();
+    let choice = || shown(&place, &["runtime"])["functions"][0]["fused"].clone();
+    wait_until("the worker has measured both", || choice()["workers"][0].is_object());
+    let chosen = choice();
+    assert_eq!(chosen["functions"], serde_json::json!(["count", "guard"]));
+    let cycles = |name: &str| chosen["workers"][0][name].as_f64().expect("a number");
+    assert!(cycles("fusedCycles") > 0.0 && cycles("calledCycles") > 0.0);
+    let runtime = place.run(&["show", "runtime"]).succeeded();
+    assert!(runtime.contains("count -> guard") && runtime.contains("packet fused, "), "{runtime}");
+    // What is always to run fused is not measured.
+    place.write("always.yaml", format!("fused: always\n{fused}"));
+    place.run(&["ctl", "apply", "always.yaml"]).succeeded();
+    wait_until("the worker is told", || choice()["always"] == true);
+    let runtime = place.run(&["show", "runtime"]).succeeded();
+    assert!(runtime.contains("fused: always"), "{runtime}");
+    running.stop().succeeded();
+}

@@ -31,7 +31,7 @@ impl Element {
         if self.ahead != Some(function) {
             self.prefetch(burst, function, selected);
         }
-        self.ahead = self.behind(state).filter(|next| self.region_at(*next, around).is_none());
+        self.ahead = self.behind(state).filter(|next| !self.is_fused_at(*next, around));
         if let Some(next) = self.ahead {
             self.prefetch(burst, next, selected);
         }

@@ -10,6 +10,22 @@ use crate::offload::note_drop;
 use crate::offload::states::StateGroups;
 
 impl Element {
+    /// The burst, whose walk is measured, goes on to a function.
+    #[cold]
+    pub(super) fn follow_choice(&mut self, function: u16) {
+        if let Some(fused) = &self.plan.fused {
+            self.plan.choices.follow(function, fused);
+        }
+    }
+
+    /// The walk of the burst, which was measured, has ended.
+    #[cold]
+    pub(super) fn end_choice(&mut self, now: u64) {
+        if let Some(fused) = &self.plan.fused {
+            self.plan.choices.leave(now, fused, &self.plan.functions);
+        }
+    }
+
     /// Lets packets pass all functions of a region, and routes them on from the
     /// last function of their way.
     pub(super) fn visit_region(
@@ -30,13 +46,13 @@ impl Element {
         match &group[..] {
             [(state, positions)] => {
                 if let Some(way) = region.way(*state) {
-                    run(region, way, functions, burst, *positions, outcome);
+                    run(way, functions, burst, *positions, outcome);
                 }
             }
             // What shares a context meets it in the order it came.
             _ => {
                 for (way, positions) in region.in_order(group, selected) {
-                    run(region, way, functions, burst, positions, outcome);
+                    run(way, functions, burst, positions, outcome);
                 }
             }
         }
@@ -113,7 +129,6 @@ impl Element {
 
 /// Lets packets go one way through a region.
 fn run(
-    region: &Region,
     way: &RegionWay,
     functions: &mut [Function],
     burst: &mut Burst,
@@ -121,16 +136,14 @@ fn run(
     outcome: &mut FusedOutcome,
 ) {
     let mut places: [Option<&mut dyn Instance>; MAX_FUNCTIONS] = [const { None }; MAX_FUNCTIONS];
-    for (number, function) in functions.iter_mut().enumerate() {
-        let in_region = region.functions.iter().position(|one| usize::from(*one) == number);
-        let on_way =
-            in_region.and_then(|at| way.functions.iter().position(|one| usize::from(*one) == at));
-        if let Some(place) = on_way {
-            places[place] = Some(&mut *function.instance);
+    for (function, place) in functions.iter_mut().zip(&way.places) {
+        // Those that are not on the way have no place there.
+        if let Some(place) = places.get_mut(usize::from(*place)) {
+            *place = Some(&mut *function.instance);
         }
     }
     let mut instances: ArrayVec<&mut dyn Instance, MAX_FUNCTIONS> =
-        places.into_iter().flatten().collect();
+        places.into_iter().take(way.functions.len()).flatten().collect();
     // All functions of a plan have an instance once it is at work.
     if instances.len() == way.functions.len() {
         let before = outcome.resets.len();

@@ -79,6 +79,7 @@ pub(super) fn blueprint(
         watchdog,
         memory,
         forwarding: file.forwarding,
+        fused: file.fused,
         classification: file.classification,
         nics: nics.hardware,
         switches: nics.switches,

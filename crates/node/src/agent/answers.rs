@@ -6,18 +6,21 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 
 use weft_dataplane::command::{Command, Punt, Shown};
-use weft_dataplane::counters::{Counter, DropReason, Ignored, Stage};
+use weft_dataplane::counters::{Counter, DropReason, FusedChoice, Ignored, Stage};
 use weft_dataplane::trace::{Point, Sighting, Tap, Watch};
 use weft_dpdk::tsc;
 use weft_function::Reason;
+use weft_node_config::FusedWhen;
 
 use super::Agent;
 use super::show::{
-    BearerView, Buffers, DedicatedView, DropView, FunctionView, IgnoredView, NeighbourView,
-    PortView, ProcessView, SignalCounts, Snapshot, StageView, UserView, WithheldView, WorkerView,
+    BearerView, Buffers, DedicatedView, DropView, FunctionView, FusedChoiceView, FusedView,
+    IgnoredView, NeighbourView, PortView, ProcessView, SignalCounts, Snapshot, StageView, UserView,
+    WithheldView, WorkerView,
 };
 use super::show::{TopologyView, paths};
 use crate::bearer::BearerId;
+use crate::functions::FunctionEntry;
 use crate::gtpu_peers::PeerView;
 use crate::ports::{ExtendedView, LinkState, PortControl};
 
@@ -179,6 +182,7 @@ impl Agent {
                     };
                     view.chosen = plan.auto.as_ref().map(|_| why());
                 }
+                view.fused = self.fused_view(entry);
                 for counters in &entry.counters {
                     let (cycles, packets) = counters.cycles.get();
                     view.packets += counters.handled.packets.get();
@@ -355,7 +359,29 @@ impl Agent {
         }
     }
 
-    /// Whether packets pass the function of that name in machine code.
+    /// What is fused from a function on, and which workers really run it fused.
+    fn fused_view(&self, entry: &FunctionEntry) -> Option<FusedView> {
+        let blueprint = &self.configuration.blueprint;
+        let name = |number: &u16| Some(&blueprint.functions.get(usize::from(*number))?.name);
+        let fused = self.configuration.fused.as_ref()?;
+        let mut regions = fused.regions.iter().map(|region| &region.functions);
+        let functions = regions.find(|functions| {
+            functions.first().and_then(name).is_some_and(|first| *first == *entry.name)
+        })?;
+        let choice = |(choice, fused_cycles, called_cycles)| FusedChoiceView {
+            is_fused: choice == FusedChoice::Fused,
+            fused_cycles,
+            called_cycles,
+        };
+        Some(FusedView {
+            functions: functions.iter().filter_map(name).cloned().collect(),
+            always: blueprint.fused == FusedWhen::Always,
+            workers: entry.counters.iter().map(|one| one.fused.get().map(choice)).collect(),
+        })
+    }
+
+    /// Whether the function of that name is fused with others: packets pass it in machine code,
+    /// unless it turned out to be faster called.
     pub fn is_fused(&self, name: &str) -> bool {
         let functions = &self.configuration.blueprint.functions;
         let is_it = |number| functions.get(usize::from(number)).is_some_and(|of| of.name == name);

@@ -210,6 +210,34 @@ pub struct FunctionView {
     /// Why it stands where it does, if the node has chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen: Option<String>,
+    /// What is fused from it on, if anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fused: Option<FusedView>,
+}
+
+/// Functions that are fused.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FusedView {
+    /// Their names, in the order that packets meet them.
+    pub functions: Vec<String>,
+    /// Whether they run fused whatever that costs; otherwise each worker chooses.
+    pub always: bool,
+    /// What each worker has chosen, in the order of the workers; `null` for one that is still
+    /// measuring for the first time.
+    pub workers: Vec<Option<FusedChoiceView>>,
+}
+
+/// What a worker has found out about functions that can run fused.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FusedChoiceView {
+    /// Whether they run fused there; they are called otherwise.
+    pub is_fused: bool,
+    /// Cycles that a packet took fused.
+    pub fused_cycles: f64,
+    /// Cycles that it took called.
+    pub called_cycles: f64,
 }
 
 /// The process of a function.

@@ -12,7 +12,7 @@ use weft_dataplane::classify::{Classifier, PortClass};
 use weft_dataplane::clock::Clock;
 use weft_dataplane::command::Waker;
 use weft_dataplane::counters::WorkerCounters;
-use weft_dataplane::forward::{Element, Forwarding, Plan};
+use weft_dataplane::forward::{Choices, Element, Forwarding, Plan};
 use weft_dataplane::parse::local::{OwnAddresses, broadcast_of};
 use weft_dataplane::service_path::{Service, ServicePlan};
 use weft_dataplane::transmit::outlet::{Outlet, OutletKind, Routed};
@@ -106,7 +106,8 @@ impl Shared<'_> {
         let rules = Arc::new(self.blueprint.rules.clone());
         let program = Program { states: Vec::new(), entries: Vec::new(), chain_slot: None };
         let forwarding = Forwarding::Compiled { program, classes: 0 };
-        Plan { rules, forwarding, functions: Vec::new(), fused: None }
+        let (functions, choices) = (Vec::new(), Choices::default());
+        Plan { rules, forwarding, functions, fused: None, choices }
     }
 
     /// The receive queues that a worker polls.

@@ -31,6 +31,10 @@ pub fn text(snapshot: &Snapshot) -> String {
         text.push('\n');
         text.push_str(&threads(snapshot));
     }
+    if snapshot.functions.iter().any(|function| function.fused.is_some()) {
+        text.push('\n');
+        text.push_str(&fused(snapshot));
+    }
     text.push_str(&format!(
         "\nto the node itself {}, sent by it {}, emitted by functions {}, fragments {}, panics {}\n",
         snapshot.local, snapshot.originated, snapshot.emitted, snapshot.fragments, snapshot.panics,
@@ -104,6 +108,28 @@ fn threads(snapshot: &Snapshot) -> String {
             let stage = stage.clone().unwrap_or_else(|| "its worker's".to_owned());
             let why = chosen.clone().unwrap_or_else(|| "configured".to_owned());
             table.row([name.clone(), stage, why]);
+        }
+    }
+    table.text()
+}
+
+/// Functions that are fused, and whether they run so.
+fn fused(snapshot: &Snapshot) -> String {
+    let mut table = Table::new(&["fused functions", "worker", "run", "why"], 4);
+    for view in snapshot.functions.iter().filter_map(|function| function.fused.as_ref()) {
+        for (worker, choice) in view.workers.iter().enumerate() {
+            let (run, why) = match choice {
+                _ if view.always => ("fused", "fused: always".to_owned()),
+                None => ("in turn", "measuring: too few packets so far".to_owned()),
+                Some(choice) => (
+                    if choice.is_fused { "fused" } else { "called" },
+                    format!(
+                        "{:.1} cycles/packet fused, {:.1} called",
+                        choice.fused_cycles, choice.called_cycles
+                    ),
+                ),
+            };
+            table.row([view.functions.join(" -> "), worker.to_string(), run.to_owned(), why]);
         }
     }
     table.text()
