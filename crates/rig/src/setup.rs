@@ -106,6 +106,8 @@ pub struct Setup {
     pub linear: bool,
     /// How functions are run.
     pub composition: Composition,
+    /// Whether the node calls functions that are to be fused where that takes fewer cycles.
+    pub chooses: bool,
     /// Whether what runs functions elsewhere sleeps while there is nothing to do.
     pub adaptive: bool,
     /// Packets per second that each function gets of software VF, where it is behind that.
@@ -151,6 +153,7 @@ impl Setup {
             gateway: None,
             linear: false,
             composition: Composition::Call,
+            chooses: false,
             adaptive: false,
             share: NO_SHARE,
             delay: 0,
@@ -173,6 +176,7 @@ impl Setup {
             gateway: None,
             linear: false,
             composition: Composition::Call,
+            chooses: false,
             adaptive: false,
             share: NO_SHARE,
             delay: 0,
@@ -211,6 +215,11 @@ impl Setup {
     pub fn taking_turns(self, composition: Composition) -> Setup {
         let setup = self.composed(composition);
         if composition.has_processes() { setup.adaptive() } else { setup }
+    }
+
+    /// The same; the node calls functions that are to be fused where that takes fewer cycles.
+    pub fn choosing(self) -> Setup {
+        Setup { chooses: true, ..self }
     }
 
     /// The same; what runs functions elsewhere sleeps while there is nothing to do.
@@ -264,6 +273,7 @@ impl Setup {
             "apiVersion": "weft/v1",
             "kind": "Node",
             "metadata": {"name": "bench"},
+            "fused": if self.chooses { "auto" } else { "always" },
             "classification": if self.linear { "linear" } else { "table" },
             "workers": {
                 "count": access.len(),

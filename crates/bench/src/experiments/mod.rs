@@ -54,6 +54,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment::of::<function::working_set::WorkingSet>(),
     Experiment::of::<function::mix::FunctionMix>(),
     Experiment::of::<function::functions::Functions>(),
+    Experiment::of::<function::instructions::Instructions>(),
     Experiment::of::<peers::Peers>(),
     Experiment::of::<chain::size_sweep::SizeSweep>(),
     Experiment::of::<model::calibrate::Calibrate>(),

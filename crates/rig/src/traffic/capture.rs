@@ -73,7 +73,11 @@ pub fn write(
     file.flush()
 }
 
-fn frame(user: u32, bytes: usize) -> Result<Vec<u8>, weft_wire::Error> {
+/// A frame of a user's uplink datagrams, of so many octets with its checksum.
+///
+/// # Errors
+/// When it would be longer than a datagram can be.
+pub(crate) fn frame(user: u32, bytes: usize) -> Result<Vec<u8>, weft_wire::Error> {
     const HEADERS: usize = ethernet::HEADER_LENGTH + ipv4::MIN_HEADER_LENGTH + udp::HEADER_LENGTH;
     let mut frame = vec![0; bytes.saturating_sub(CHECKSUM).max(HEADERS)];
     let link = ethernet::Repr {

@@ -217,7 +217,7 @@ impl Rig {
 }
 
 /// Polls for so long.
-fn spin(worker: &mut Worker, burner: &mut Burner, length: Duration) {
+pub(crate) fn spin(worker: &mut Worker, burner: &mut Burner, length: Duration) {
     let end = Instant::now() + length;
     while Instant::now() < end {
         turn(worker, burner);

@@ -8,6 +8,7 @@ use weft_traffic::Rate;
 
 use crate::experiment::Study;
 use crate::experiments::chain::chains::{Part, chain_of};
+use crate::experiments::chain::in_turn;
 use crate::experiments::failed::Failed;
 use crate::experiments::figure::figure;
 use crate::results::{Abscissa, Axis, Better, Figure, FigureKind, PaperValue, Results};
@@ -67,6 +68,10 @@ pub struct Parameters {
 enum Chain {
     Weft(Box<Setup>),
     Classical(usize, Polled),
+    /// Small functions fused and called, in turn in one node.
+    InTurn(Box<Setup>),
+    /// The same without a node, beside what is written by hand.
+    Alone,
 }
 
 impl Study for ChainLength {
@@ -87,12 +92,25 @@ impl Study for ChainLength {
             false => run.note(classical::MISSING),
         }
         let capture = run.rig.capture(Content::of(USERS, parameters.frame_bytes))?;
+        let by_hand = in_turn::is_by_hand(&parameters.mix);
+        if !by_hand {
+            run.note(in_turn::NOT_BY_HAND);
+        }
+        in_turn::series(run, X, by_hand);
         for cell in &cells {
             run.series(&cell.series, X, "cycles/packet", Some(Better::Lower));
         }
         let mut failed = Failed::default();
         run.rounds(parameters.repetitions, &cells, |rig, chain| {
             let (name, functions, measured) = match chain {
+                Chain::InTurn(setup) => {
+                    let measured = in_turn::in_node(rig, setup, &capture, length);
+                    return measured.or_else(|error| failed.note("fused and called", error));
+                }
+                Chain::Alone => {
+                    let measured = in_turn::alone(rig, parameters.frame_bytes, length);
+                    return measured.or_else(|error| failed.note("by hand", error));
+                }
                 Chain::Weft(setup) => {
                     let cost = rig.cost_of_composed(setup, &load, length);
                     (setup.composition.name(), setup.functions.len(), cost)
@@ -126,11 +144,13 @@ impl Study for ChainLength {
         let [called, fused] = [Composition::Call, Composition::Fused]
             .map(|way| results.series(&of_mix(way))?.mean_at(parameters.mix.len() as f64));
         let base = results.series(NONE).and_then(|series| series.mean_at(0.0));
+        let count = parameters.mix.len();
         if let (Some(called), Some(fused), Some(base)) = (called, fused, base) {
-            let count = parameters.mix.len();
-            results.derive(format!("fused_over_call_at_{count}"), (fused - base) / (called - base));
+            let ratio = (fused - base) / (called - base);
+            results.derive(format!("fused_over_call_at_{count}_unpaired"), ratio);
             results.derive(format!("fused_over_call_at_{count}_with_node"), fused / called);
         }
+        in_turn::derive(results, count);
         results.says = parameters.says(results);
         results.paper = paper();
         results.figures = parameters.figures(results);
@@ -161,6 +181,11 @@ impl Parameters {
         cells.extend([Composition::Call, Composition::Fused].map(|way| {
             Cell::new(of_mix(way), self.mix.len() as f64, weft(mix.clone().composed(way)))
         }));
+        let count = self.mix.len() as f64;
+        cells.push(Cell::new(in_turn::FUSED, count, Chain::InTurn(Box::new(mix))));
+        if in_turn::is_by_hand(&self.mix) {
+            cells.push(Cell::new(in_turn::FUSED_ALONE, count, Chain::Alone));
+        }
         cells
     }
 
@@ -221,7 +246,10 @@ impl Parameters {
         let near = figure("compound", "Compound chains", FigureKind::Lines, names)
             .caption("The same, of compound chains alone.")
             .axes(Axis::linear("Functions", ""), Axis::linear("Cost", "cycles/packet"));
-        [length, near].into_iter().filter_map(|drawing| drawing.of(results)).collect()
+        [length, near, in_turn::drawing()]
+            .into_iter()
+            .filter_map(|drawing| drawing.of(results))
+            .collect()
     }
 }
 
@@ -241,4 +269,19 @@ fn paper() -> Vec<PaperValue> {
         .chain(of(PAPER_DEDICATED, &[(1, 5466.0), (2, 6652.0), (3, 11800.0)]))
         .chain(of(PAPER_COMPOUND, &[(1, 2357.0), (2, 2409.0), (4, 2374.0), (16, 2946.0)]))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Effort;
+    use crate::experiment::file::File;
+
+    #[test]
+    fn the_small_functions_are_those_that_are_written_by_hand() {
+        let file = File::<Parameters>::read(ChainLength::FILE, "file", ChainLength::NAME).unwrap();
+        let mix = &file.of(Effort::Quick).mix;
+        assert!(in_turn::is_by_hand(mix));
+        assert!(!in_turn::is_by_hand(&mix[1..]));
+    }
 }

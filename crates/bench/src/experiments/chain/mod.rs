@@ -4,6 +4,7 @@ pub(crate) mod capacity;
 pub(crate) mod chains;
 pub(crate) mod composition;
 pub(crate) mod delay;
+pub(crate) mod in_turn;
 pub(crate) mod length;
 pub(crate) mod mix;
 pub(crate) mod overload;
