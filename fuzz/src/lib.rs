@@ -48,7 +48,7 @@ targets! {
     wire: arp, ethernet, gtpu, icmpv4, icmpv6, iphc, ipv4, ipv6, nsh, pppoe, tcp, udp, vlan,
         vxlan_gpe;
     functions: context_import, esp, iphc_compressor, iphc_decompressor, lwaftr, nat, route;
-    messages: function_moves, function_moves_http, handover, journal, pfcp, process_frame,
+    messages: bgp, function_moves, function_moves_http, handover, journal, pfcp, process_frame,
         process_protocol, transport;
     nodes: fused, gateway, service_path;
     text: capture, configuration, rules, yaml;

@@ -1,5 +1,6 @@
 //! What nodes, controllers and processes say to each other, and what they keep on disk.
 
+pub mod bgp;
 pub mod function_moves;
 pub mod function_moves_http;
 pub mod handover;

@@ -75,6 +75,7 @@ fn routes() -> OpenApiRouter<State> {
         .routes(routes!(views::kept))
         .routes(routes!(views::fused))
         .routes(routes!(views::pfcp))
+        .routes(routes!(views::bgp))
         .routes(routes!(views::sessions))
         .routes(routes!(views::users))
         .routes(routes!(views::user))

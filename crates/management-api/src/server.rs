@@ -15,6 +15,7 @@ use axum::Router;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+use weft_bgp::Watch;
 use weft_compose::Kind;
 use weft_http::connection::{self, Persistence};
 use weft_http::socket::{Claim, Refused};
@@ -162,7 +163,7 @@ impl Listening {
         let live = Live::new(handle.clone(), Box::new(move || listed.views()), calibration);
         let state = State::new(handle, kinds, live.clone());
         let (pfcp, upgrades) = (state.pfcp.clone(), state.upgrades.clone());
-        let readiness = state.readiness.clone();
+        let (readiness, bgp) = (state.readiness.clone(), state.bgp.clone());
         let api = routes::all(&moves, state.clone());
         let serve_page = |page: weft_page::Listening| {
             live.begin();
@@ -179,7 +180,7 @@ impl Listening {
             .name("control".to_owned())
             .spawn(move || serve(runtime, (local, api), metrics, state, stopped))
             .map_err(ControlError::Thread)?;
-        Ok(Serving { claim, page, stop, thread, pfcp, readiness, upgrades })
+        Ok(Serving { claim, page, stop, thread, pfcp, bgp, readiness, upgrades })
     }
 }
 
@@ -191,6 +192,7 @@ pub struct Serving {
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
     pfcp: Arc<OnceLock<ServerHandle>>,
+    bgp: Arc<OnceLock<Watch>>,
     readiness: Arc<OnceLock<Readiness>>,
     upgrades: Arc<OnceLock<Upgrades>>,
 }
@@ -200,6 +202,12 @@ impl Serving {
     pub fn show_pfcp(&self, server: ServerHandle) {
         // A second one is not shown.
         let _ = self.pfcp.set(server);
+    }
+
+    /// Shows what is announced by BGP.
+    pub fn show_bgp(&self, speaker: Watch) {
+        // A second one is not shown.
+        let _ = self.bgp.set(speaker);
     }
 
     /// `GET /readyz` says that the node is not ready while `reason` gives one.

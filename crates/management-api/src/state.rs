@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, oneshot};
+use weft_bgp::Watch;
 use weft_compose::Kind;
 use weft_http::prepared::Prepared;
 use weft_http::problem::Failure;
@@ -49,6 +50,8 @@ pub(crate) struct State {
     from_last_look: bool,
     /// The server of control planes, once there is one.
     pub pfcp: Arc<OnceLock<ServerHandle>>,
+    /// What is announced by BGP, once there is a speaker.
+    pub bgp: Arc<OnceLock<Watch>>,
     /// What else the node is to do for others to rely on it.
     pub readiness: Arc<OnceLock<Readiness>>,
     /// What drivers have counted, and when they were asked.
@@ -71,6 +74,7 @@ impl State {
             live,
             from_last_look: false,
             pfcp: Arc::default(),
+            bgp: Arc::default(),
             readiness: Arc::default(),
             extended: Arc::default(),
             upgrades: Arc::default(),

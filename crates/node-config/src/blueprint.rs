@@ -1,6 +1,7 @@
 //! The checked configuration of a node: every name is resolved, every number is
 //! within its bounds.
 
+mod bgp;
 mod functions;
 mod handover;
 mod ipfix;
@@ -21,6 +22,7 @@ use weft_rules::{Known, RuleSet};
 use weft_state::Durability;
 use weft_vf::{Nic, Switch};
 
+pub use self::bgp::{BgpPeerPlan, BgpPlan};
 pub use self::functions::{Composition, FunctionPlan, ProcessPlan, VfPlan};
 pub use self::handover::{HandoverPlan, HandoverSecurity, MovingUsers, StandbyPlan};
 pub use self::ipfix::{IpfixPlan, IpfixTransport};
@@ -80,6 +82,8 @@ pub struct Blueprint {
     pub gtpu: Gtpu,
     /// What is exported by IPFIX.
     pub ipfix: Option<IpfixPlan>,
+    /// Routers that are told of the networks of users.
+    pub bgp: Option<BgpPlan>,
     /// Most users, groups and so on that the node makes room for.
     pub limits: Limits,
     /// What is probably not meant, though the node can run with it.

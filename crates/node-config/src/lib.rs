@@ -27,12 +27,12 @@ use weft_compose::Kind;
 use weft_yaml::{locate, mistake, shape, values, wording};
 
 pub use blueprint::{
-    BearerPlan, Blueprint, Classification, Composition, Echo, Forwarding, FunctionPlan, FusedWhen,
-    GroupPlan, Gtpu, HandoverPlan, HandoverRole, Hop, HopTo, IpfixPlan, IpfixTransport, Limits,
-    Loading, LocalLimits, Memory, MovingUsers, OnErrorIndication, Overrules, PathPlan, Peer,
-    PeerAddress, PfcpChainPlan, PfcpInterfacePlan, PfcpNodeId, PfcpPlan, PfcpSide, Polling,
-    PortPlan, ProcessPlan, RemotePlan, StagePlan, StandbyPlan, StatePlan, UserKey, UserPlan,
-    VfPlan, Workers,
+    BearerPlan, BgpPeerPlan, BgpPlan, Blueprint, Classification, Composition, Echo, Forwarding,
+    FunctionPlan, FusedWhen, GroupPlan, Gtpu, HandoverPlan, HandoverRole, Hop, HopTo, IpfixPlan,
+    IpfixTransport, Limits, Loading, LocalLimits, Memory, MovingUsers, OnErrorIndication,
+    Overrules, PathPlan, Peer, PeerAddress, PfcpChainPlan, PfcpInterfacePlan, PfcpNodeId, PfcpPlan,
+    PfcpSide, Polling, PortPlan, ProcessPlan, RemotePlan, StagePlan, StandbyPlan, StatePlan,
+    UserKey, UserPlan, VfPlan, Workers,
 };
 pub use check::stage;
 pub use mistake::{Mistake, Mistakes};

@@ -1,6 +1,7 @@
 //! The file as it is written. The comments here are the descriptions in the
 //! published schema, so they speak to authors of configurations.
 
+mod bgp;
 mod handover;
 mod ipfix;
 mod local;
@@ -25,6 +26,7 @@ use super::blueprint::{
 };
 use super::values::{Entries, Ip, Mac, Subnet};
 
+pub use bgp::{BgpFile, BgpPeer};
 pub use handover::{GatesFile, HandoverFile, HandoverTls, RadioFile, Role, WhenFull};
 pub use ipfix::IpfixFile;
 pub use local::{LocalFile, RateFile};
@@ -115,6 +117,8 @@ pub struct NodeFile {
     pub gtpu: GtpuFile,
     /// What the node exports by IPFIX; without it, nothing.
     pub ipfix: Option<IpfixFile>,
+    /// Routers that are told of the networks of users by BGP; without it, none are.
+    pub bgp: Option<BgpFile>,
     /// What the node makes room for.
     #[serde(default)]
     pub limits: LimitsFile,

@@ -3,8 +3,10 @@
 //! A collector writes each family when it is asked to, from the same snapshot as
 //! everything else that is shown; docs/metrics.md describes the families.
 
+mod bgp;
 mod pfcp;
 mod ports;
+mod workers;
 
 use std::fmt;
 
@@ -14,12 +16,12 @@ use axum::response::Response;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
-use weft_dataplane::counters::{BurstSizes, BurstTimes};
-use weft_http::metrics::{Distribution, Families, Label, NO_LABELS, answer};
+use weft_bgp::{BgpView, Watch};
+use weft_http::metrics::{Families, Label, NO_LABELS, answer};
 use weft_http::problem::Failure;
 use weft_node::StandbyView;
 use weft_node::show::{
-    DeviceView, ExtendedView, FunctionView, PortView, SignalCounts, Snapshot, StageView, WorkerView,
+    DeviceView, ExtendedView, FunctionView, PortView, SignalCounts, Snapshot, StageView,
 };
 use weft_pfcp::user_plane::show::PfcpView;
 
@@ -42,24 +44,29 @@ pub(crate) async fn metrics(
     let snapshot = state.snapshot().await?;
     let pfcp = state.pfcp_of_late().await;
     let extended = state.extended_of_late().await?;
-    Ok(answer(&registry(snapshot, pfcp, extended), &headers))
+    let beside = (pfcp, state.bgp.get().map(Watch::view));
+    Ok(answer(&registry(snapshot, beside, extended), &headers))
 }
 
 /// All metrics of a node, each with the label `node`.
-fn registry(snapshot: Snapshot, pfcp: Option<PfcpView>, extended: Vec<ExtendedView>) -> Registry {
+fn registry(snapshot: Snapshot, beside: Beside, extended: Vec<ExtendedView>) -> Registry {
     let labels = [("node".into(), snapshot.node.clone().into())];
     let mut registry = Registry::with_labels(labels.into_iter());
-    registry.register_collector(Box::new(Counted(snapshot, pfcp, extended)));
+    registry.register_collector(Box::new(Counted(snapshot, beside, extended)));
     registry
 }
 
 /// One look at what a node counts.
 #[derive(Debug)]
-struct Counted(Snapshot, Option<PfcpView>, Vec<ExtendedView>);
+struct Counted(Snapshot, Beside, Vec<ExtendedView>);
+
+/// What runs beside the node.
+type Beside = (Option<PfcpView>, Option<BgpView>);
 
 impl Collector for Counted {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let (mut families, Counted(snapshot, pfcp, extended)) = (Families::new(encoder), self);
+        let (mut families, Counted(snapshot, (pfcp, bgp), extended)) =
+            (Families::new(encoder), self);
         traffic(&mut families, snapshot)?;
         drops(&mut families, snapshot)?;
         let ports = snapshot.ports.iter();
@@ -68,13 +75,14 @@ impl Collector for Counted {
         ports::families(&mut families, snapshot, extended)?;
         stages(&mut families, snapshot)?;
         functions(&mut families, snapshot)?;
-        workers(&mut families, snapshot)?;
+        workers::families(&mut families, snapshot)?;
         withheld(&mut families, snapshot)?;
         ignored(&mut families, snapshot)?;
         signals(&mut families, &snapshot.signals)?;
         node(&mut families, snapshot)?;
         state(&mut families, snapshot)?;
         handover(&mut families, snapshot)?;
+        bgp.as_ref().map_or(Ok(()), |view| bgp::families(&mut families, view))?;
         pfcp.as_ref().map_or(Ok(()), |view| pfcp::families(&mut families, view))
     }
 }
@@ -175,40 +183,6 @@ fn devices(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
         });
         families.counter(&format!("weft_function_device_{what}"), help, samples)
     })
-}
-
-fn workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
-    let samples = |value: fn(&WorkerView) -> u64| {
-        let workers = snapshot.workers.iter().enumerate();
-        workers.map(move |(number, worker)| ([("worker", number)], value(worker)))
-    };
-    let help = "Bursts that held a packet.";
-    families.counter("weft_bursts", help, samples(|worker| worker.bursts))?;
-    distributions(families, snapshot)?;
-    let help = "Polls that found nothing.";
-    families.counter("weft_empty_polls", help, samples(|worker| worker.empty_polls))?;
-    let help = "Packets handed to another worker.";
-    families.counter("weft_handed_over", help, samples(|worker| worker.handed_over))
-}
-
-/// How bursts are distributed. Of those that the stages time, the time as well.
-fn distributions(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
-    let samples = |value: fn(&WorkerView) -> Distribution| {
-        let workers = snapshot.workers.iter().enumerate();
-        workers.map(move |(number, worker)| ([("worker", number)], value(worker)))
-    };
-    let sizes = |worker: &WorkerView| {
-        let bounds = BurstSizes::BOUNDS.map(|bound| bound as f64);
-        Distribution::new(worker.packets as f64, bounds, &worker.burst_sizes)
-    };
-    families.histogram("weft_burst_packets", "Packets of a burst.", samples(sizes))?;
-    let times = |worker: &WorkerView| {
-        let bounds = BurstTimes::BOUNDS.map(|bound| bound as f64 / 1e9);
-        Distribution::new(worker.burst_time as f64 / 1e9, bounds, &worker.burst_times)
-    };
-    let help = "Time from the reception of a burst until its last packet was given to a device; \
-                of one burst in 16.";
-    families.histogram("weft_burst_duration_seconds", help, samples(times))
 }
 
 fn withheld(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
@@ -406,9 +380,13 @@ mod tests {
         }
     }
 
+    fn beside() -> Beside {
+        (Some(driven()), Some(BgpView::default()))
+    }
+
     fn exposition(snapshot: Snapshot) -> String {
         let mut written = String::new();
-        text::encode(&mut written, &registry(snapshot, Some(driven()), Vec::new())).unwrap();
+        text::encode(&mut written, &registry(snapshot, beside(), Vec::new())).unwrap();
         written
     }
 
@@ -480,7 +458,7 @@ mod tests {
         };
         let drops = (0..100_000).map(drop).collect();
         let snapshot = Snapshot { node: "n".to_owned(), drops, ..Snapshot::default() };
-        let registry = registry(snapshot, None, Vec::new());
+        let registry = registry(snapshot, (None, None), Vec::new());
         for accept in ["text/plain", "application/openmetrics-text"] {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, accept.parse().unwrap());

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use axum::extract::State as Shared;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
+use weft_bgp::{BgpView, Watch};
 use weft_http::extract::{Json, Path, Query};
 use weft_http::problem::Failure;
 use weft_node::StateView;
@@ -113,6 +114,21 @@ pub(crate) async fn neighbours(
     Shared(state): Shared<State>,
 ) -> Result<Json<Vec<NeighbourView>>, Failure> {
     Ok(Json(state.ask(|agent| agent.neighbours(Page::MOST)).await?))
+}
+
+/// Networks that are announced by BGP, and the routers that are told of them.
+#[utoipa::path(
+    get,
+    path = "/v1/bgp",
+    responses(
+        (status = 200, description = "Networks and routers", body = BgpView),
+        (status = 404, description = "No router is told of networks"),
+    ),
+)]
+pub(crate) async fn bgp(Shared(state): Shared<State>) -> Result<Json<BgpView>, Failure> {
+    let speaker = state.bgp.get().map(Watch::view);
+    let missing = || Failure::new(StatusCode::NOT_FOUND, "the configuration has no `bgp`");
+    speaker.map(Json).ok_or_else(missing)
 }
 
 /// Control planes that drive the node by PFCP, and the messages between them and it.

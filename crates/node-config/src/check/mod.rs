@@ -8,10 +8,10 @@
 mod frame;
 mod functions;
 mod handover;
-mod ipfix;
 mod names;
 mod nics;
 mod paths;
+mod peers;
 mod pfcp;
 mod ports;
 mod ranges;
@@ -21,11 +21,14 @@ mod users;
 
 pub use functions::thread::stage;
 
+use std::net::IpAddr;
+
 use weft_compose::Kind;
 
 use super::blueprint::Blueprint;
 use super::locate::Source;
 use super::mistake::Mistakes;
+use super::values::Ip;
 use super::yaml::NodeFile;
 
 /// The blueprint of `file`; `None` if there are mistakes, which are then in
@@ -51,7 +54,8 @@ pub(super) fn blueprint(
     let limits = frame::limits(file, source);
     let state = file.state.as_ref().map(|state| frame::state(state, source));
     let standby = standby::plan(file, source);
-    let ipfix = file.ipfix.as_ref().map(|ipfix| ipfix::plan(ipfix, file, &functions, source));
+    let ipfix =
+        file.ipfix.as_ref().map(|ipfix| peers::ipfix::plan(ipfix, file, &functions, source));
     let moving = handover::Scene {
         ports: &ports,
         functions: &functions,
@@ -63,6 +67,7 @@ pub(super) fn blueprint(
     let scene =
         pfcp::Scene { file, ports: &ports, networks: &networks, rules: &rules, limits: &limits };
     let pfcp = file.pfcp.as_ref().map(|pfcp| pfcp::plan(pfcp, &scene, source));
+    let bgp = file.bgp.as_ref().map(|bgp| peers::bgp::plan(bgp, &ports, pfcp.as_ref(), source));
     functions::remote::once(&functions, &ports, source);
     let mut warnings = rules.check(source);
     warnings.extend(named.and_then(|(_, handover)| handover::warning(handover, source)));
@@ -97,6 +102,7 @@ pub(super) fn blueprint(
         pfcp,
         gtpu,
         ipfix: ipfix.flatten(),
+        bgp: bgp.flatten(),
         limits,
         warnings: Mistakes(warnings),
     };
@@ -104,6 +110,16 @@ pub(super) fn blueprint(
         handover::behind_tunnel(&blueprint, &program, source);
     }
     source.mistakes.is_empty().then_some(blueprint)
+}
+
+/// The addresses, of which at most one is of each family.
+fn one_of_each(path: &str, addresses: &[Ip], source: &mut Source<'_>) -> Vec<IpAddr> {
+    for (index, address) in addresses.iter().enumerate() {
+        if addresses[..index].iter().any(|other| other.0.is_ipv4() == address.0.is_ipv4()) {
+            source.wrong(&format!("{path}.{index}"), "there is an address of this family already");
+        }
+    }
+    addresses.iter().map(|address| address.0).collect()
 }
 
 /// The numbers from `low` to `high`; what lies outside is noted.

@@ -6,10 +6,10 @@ use std::time::Duration;
 use weft_dataplane::gates::tunnel::FIRST_TEID;
 
 use super::rules::Rules;
-use super::within;
+use super::{one_of_each, within};
 use crate::blueprint::{Limits, PfcpChainPlan, PfcpInterfacePlan, PfcpNodeId, PfcpPlan, PortPlan};
 use crate::locate::Source;
-use crate::values::{Ip, Subnet};
+use crate::values::Subnet;
 use crate::yaml::{DEFAULT_NETWORK, NodeFile, PfcpChain, PfcpFile, PfcpInterface};
 
 /// Longest domain name, in octets (RFC 1035 §2.3.4).
@@ -94,16 +94,6 @@ pub(super) fn plan(file: &PfcpFile, scene: &Scene<'_>, source: &mut Source<'_>) 
 
 fn pairs(subnets: &[Subnet]) -> Vec<(IpAddr, u8)> {
     subnets.iter().map(|subnet| (subnet.0, subnet.1)).collect()
-}
-
-/// The addresses, of which at most one is of each family.
-fn one_of_each(path: &str, addresses: &[Ip], source: &mut Source<'_>) -> Vec<IpAddr> {
-    for (index, address) in addresses.iter().enumerate() {
-        if addresses[..index].iter().any(|other| other.0.is_ipv4() == address.0.is_ipv4()) {
-            source.wrong(&format!("{path}.{index}"), "there is an address of this family already");
-        }
-    }
-    addresses.iter().map(|address| address.0).collect()
 }
 
 fn node_id(file: &PfcpFile, listen: &[IpAddr], source: &mut Source<'_>) -> PfcpNodeId {

@@ -1,5 +1,6 @@
 //! What is said of each mistake, and where.
 
+mod bgp;
 mod ipfix;
 mod pfcp;
 mod processes;

@@ -184,6 +184,7 @@ impl Reconfiguration<'_> {
             ("standby", old.standby == new.standby),
             ("ports", same_ports(old, new)),
             ("ipfix", old.ipfix == new.ipfix),
+            ("bgp", old.bgp == new.bgp),
             ("functions in processes of their own", same_processes(old, new)),
             ("handover, or users that move", same_moving(old, new)),
         ];

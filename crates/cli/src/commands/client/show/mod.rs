@@ -1,5 +1,6 @@
 //! `weft show`: what a running node does.
 
+mod bgp;
 mod drops;
 mod peers;
 mod ports;
@@ -76,6 +77,8 @@ enum View {
     State,
     /// How far the standby of the node is
     Standby,
+    /// Routers that are told of the networks of users by BGP
+    Bgp,
     /// Control planes that drive the node by PFCP, and the messages between them and it
     Associations,
     /// Sessions of control planes
@@ -129,6 +132,7 @@ fn once(what: &View, client: &Client, form: Form) -> Result<(), Failure> {
         View::Peers => peers::run(client, form),
         View::State => state::run(client, form),
         View::Standby => standby::run(client, form),
+        View::Bgp => bgp::run(client, form),
         View::Associations => sessions::associations(client, form),
         View::Sessions(arguments) => sessions::run(arguments, client, form),
         View::Events => events(client),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use weft_bgp::Speaker;
 use weft_function::Events;
 use weft_ipfix::Exporter;
 use weft_node::Handle;
@@ -20,6 +21,8 @@ pub struct Beside {
     pub joined: Option<Joined>,
     /// A collector of IPFIX.
     pub exporter: Option<Exporter>,
+    /// Routers.
+    pub speaker: Option<Speaker>,
 }
 
 impl Beside {
@@ -37,13 +40,25 @@ impl Beside {
         let (name, plan) = (blueprint.name.clone(), blueprint.ipfix.clone());
         let exporter = plan.map(|plan| Exporter::start(plan, name, handle.clone(), events));
         let exporter = exporter.transpose().map_err(Failure::broken)?;
-        Ok(Beside { pfcp, joined, exporter })
+        // Last: what routers are told of is there by now.
+        let speaker = blueprint.bgp.as_ref().map(Speaker::start);
+        let speaker = speaker.transpose().map_err(Failure::broken)?;
+        Ok(Beside { pfcp, joined, exporter, speaker })
+    }
+
+    /// Another process of the node, or its standby, goes on with its routes.
+    pub fn leave_routes(&self) {
+        if let Some(speaker) = &self.speaker {
+            speaker.leave();
+        }
     }
 
     /// The name of a thread that has ended by itself.
     pub fn dead(&self) -> Option<&str> {
         let pfcp = self.pfcp.as_ref().filter(|pfcp| pfcp.is_finished()).map(|_| "pfcp");
         let exporter = self.exporter.as_ref().filter(|exporter| exporter.is_dead());
-        self.joined.as_ref().and_then(Joined::dead).or(pfcp).or(exporter.map(|_| "ipfix"))
+        let speaker = self.speaker.as_ref().filter(|speaker| speaker.is_dead()).map(|_| "bgp");
+        let others = pfcp.or(exporter.map(|_| "ipfix")).or(speaker);
+        self.joined.as_ref().and_then(Joined::dead).or(others)
     }
 }

@@ -98,6 +98,9 @@ pub fn serve(
     if let Some(pfcp) = &beside.pfcp {
         serving.show_pfcp(pfcp.handle());
     }
+    if let Some(speaker) = &beside.speaker {
+        serving.show_bgp(speaker.watch());
+    }
     if let Some(joined) = &beside.joined {
         serving.ready_unless(joined.hindrance());
     }
@@ -108,6 +111,9 @@ pub fn serve(
     let means = (&termination, owning.as_ref(), &*orders.ends);
     let attended = attend(eal, &mut running, &mut upgrades, means, (&beside, &serving));
     let why = attended.why_it_starts_again();
+    if matches!(attended, Attended::Leaves) {
+        beside.leave_routes();
+    }
     let reason = match attended {
         Attended::Signal(signal) => signal,
         Attended::Leaves | Attended::Ends => "the word of the controller",
@@ -266,6 +272,8 @@ fn leave(
         let milliseconds = closed.as_secs_f64() * 1e3;
         tracing::info!(milliseconds, "so long no process had the ports open");
     }
+    // Routers keep what was announced until that process speaks to them.
+    beside.leave_routes();
     drop(beside);
     serving.stop();
     running.leave_and(handed_over, || drop(switches));

@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::functions::Functions;
-use super::ranges::Ranges;
+use super::super::functions::Functions;
+use super::super::ranges::Ranges;
 use crate::blueprint::IpfixPlan;
 use crate::locate::Source;
 use crate::yaml::{IpfixFile, NodeFile};
 
 /// `None` if there is no telling to whom.
-pub(super) fn plan(
+pub fn plan(
     file: &IpfixFile,
     node: &NodeFile,
     functions: &Functions,
