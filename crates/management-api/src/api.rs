@@ -54,6 +54,23 @@ pub struct RadioNoted {
     pub users: usize,
 }
 
+/// How many workers are to have threads of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkersOrder {
+    /// So many, from 1 on. The others are parked: threads of these run them, too.
+    pub threads: usize,
+}
+
+/// Which threads run which workers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WorkersRun {
+    /// By the number of the worker: the thread.
+    pub threads: Vec<usize>,
+    /// Whether they do so by now.
+    pub settled: bool,
+}
+
 /// Where the process connects that is to have the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UpgradeSocket {

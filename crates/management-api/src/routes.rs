@@ -15,7 +15,7 @@ use weft_http::openapi::complete;
 use crate::requests::function_move::Moves;
 use crate::requests::{
     bearers, capture, configuration, function_move, live, metrics, probe, radio, trace, upgrade,
-    views,
+    views, workers,
 };
 use crate::state::State;
 
@@ -93,6 +93,7 @@ fn routes() -> OpenApiRouter<State> {
         .routes(routes!(function_move::begin, function_move::outcome))
         .routes(routes!(function_move::list, function_move::participant::message))
         .routes(routes!(radio::note))
+        .routes(routes!(workers::park))
         .routes(routes!(upgrade::take_over))
         .routes(routes!(upgrade::upgrade))
         .routes(routes!(trace::trace))

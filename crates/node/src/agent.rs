@@ -146,6 +146,7 @@ impl Agent {
             }
             self.peer_signals().look_after(now);
             self.reconfiguration().look_after_split(now);
+            self.workers.look_after_loads(now);
             self.persistence.look_after_upgrade(&self.configuration.blueprint, &self.subscribers);
             let Agent { persistence, ports, workers, answers: pool, .. } = &mut *self;
             if let Some(standby) = &mut persistence.standby {

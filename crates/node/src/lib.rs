@@ -40,3 +40,4 @@ pub use node::{
 pub use weft_dataplane::worker::Idle;
 pub use weft_dataplane::worker::Worker;
 pub use weft_state::Done;
+pub use workers::ThreadsError;

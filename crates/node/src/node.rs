@@ -3,6 +3,7 @@
 mod conversation;
 mod standing;
 mod successor;
+mod threads;
 mod upgrade;
 
 use std::io;
@@ -11,11 +12,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use weft_dataplane::worker::{Copies, Idle, Worker};
+use weft_dataplane::worker::{Copies, Worker};
 use weft_dpdk::Eal;
 use weft_dpdk::watchdog::{self, Watch};
 use weft_function::Events;
-use weft_node_config::{Blueprint, Workers};
+use weft_node_config::Blueprint;
 use weft_state::{Durability, Store};
 
 use crate::agent::show::Snapshot;
@@ -24,6 +25,7 @@ use crate::agent::{
 };
 use crate::assemble::{Assembled, Devices, assemble};
 use crate::error::BuildError;
+use crate::node::threads::PollingThreads;
 
 pub use self::conversation::{PortTransfer, UpgradeError};
 pub use self::standing::StandingNode;
@@ -209,19 +211,20 @@ impl Node {
     /// # Errors
     /// When the machine has no thread for one of them.
     pub fn start(self, eal: &'static Eal) -> io::Result<Running> {
-        let stop = Arc::new(AtomicBool::new(false));
         let plan = self.agent.blueprint().workers.clone();
         let mut agent = self.agent;
         agent.functions.threads.start(eal);
         let lease = agent.lease();
-        let workers = start_workers(eal, self.workers, (&plan, lease.clone()), &stop)?;
+        let mut threads = PollingThreads::new(plan.clone(), lease.clone());
+        threads.start(eal, self.workers)?;
+        agent.workers.run_by(threads.assignment());
         let agent_stop = Arc::new(AtomicBool::new(false));
         let told = agent_stop.clone();
         let pause = plan.pause().unwrap_or_default().clamp(AGENT_PAUSE, LONGEST_AGENT_PAUSE);
         let run = move || watchdog::watched(Watch::Life, || run_agent(eal, agent, pause, &told));
         let agent = thread::Builder::new().name("agent".to_owned()).spawn(run)?;
         let (paused, handle) = (Vec::new(), self.handle);
-        Ok(Running { stop, agent_stop, workers, paused, plan, lease, agent, handle })
+        Ok(Running { agent_stop, threads, paused, lease, agent, handle })
     }
 
     /// Stops: what is in flight leaves. Returns what was counted.
@@ -257,12 +260,10 @@ fn keeping(blueprint: &Blueprint) -> Keeping {
 
 /// A node whose threads run.
 pub struct Running {
-    stop: Arc<AtomicBool>,
     agent_stop: Arc<AtomicBool>,
-    workers: Vec<JoinHandle<Worker>>,
+    threads: PollingThreads,
     /// Workers without threads, while another process takes over.
     paused: Vec<Worker>,
-    plan: Workers,
     /// By which they may carry packets.
     lease: Option<Lease>,
     agent: JoinHandle<Agent>,
@@ -284,11 +285,10 @@ impl Running {
     /// The same. `kept` is called once nothing is carried any more and all that is kept is
     /// durable, before anything is closed: that takes its time with many users.
     pub fn stop_and(self, kept: impl FnOnce()) -> Option<Snapshot> {
-        self.stop.store(true, Ordering::Release);
-        let workers: Vec<_> = self.workers.into_iter().map(JoinHandle::join).collect();
-        // Only now are all rings between workers at rest.
-        let ended = workers.into_iter().filter_map(Result::ok);
-        let mut workers: Vec<_> = ended.chain(self.paused).collect();
+        let Running { mut threads, paused, .. } = self;
+        // Behind this all rings between workers are at rest.
+        let mut workers = threads.stop();
+        workers.extend(paused);
         for worker in &mut workers {
             worker.finish();
         }
@@ -299,58 +299,6 @@ impl Running {
         kept();
         Some(agent.snapshot())
     }
-}
-
-/// Gives each worker a thread of its own.
-fn start_workers(
-    eal: &'static Eal,
-    workers: Vec<Worker>,
-    (plan, lease): (&Workers, Option<Lease>),
-    stop: &Arc<AtomicBool>,
-) -> io::Result<Vec<JoinHandle<Worker>>> {
-    let start = |(number, worker): (usize, Worker)| {
-        let core = plan.cores.as_ref().and_then(|cores| cores.get(number).copied());
-        let pause = plan.pause();
-        let (stop, lease) = (stop.clone(), lease.clone());
-        thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
-            let run = || run_worker(eal, worker, (core, pause), lease, &stop);
-            watchdog::watched(Watch::Rounds, run)
-        })
-    };
-    workers.into_iter().enumerate().map(start).collect()
-}
-
-fn run_worker(
-    eal: &'static Eal,
-    mut worker: Worker,
-    (core, pause): (Option<usize>, Option<Duration>),
-    lease: Option<Lease>,
-    stop: &AtomicBool,
-) -> Worker {
-    let _registration = eal.register_thread();
-    if let Some(core) = core
-        && let Err(error) = weft_dpdk::pin_to_core(core)
-    {
-        tracing::warn!(core, %error, "the worker could not be pinned to its core");
-    }
-    let mut idle = Idle::new(pause);
-    while !stop.load(Ordering::Acquire) {
-        watchdog::begin_round();
-        if let Some(lease) = &lease
-            && !lease.holds()
-        {
-            // Another node may have the users.
-            thread::sleep(AGENT_PAUSE);
-            continue;
-        }
-        match worker.poll() {
-            true => idle.reset(),
-            // Those who read contexts may have no core of their own.
-            false if worker.is_loading() => thread::yield_now(),
-            false => idle.wait(),
-        }
-    }
-    worker
 }
 
 fn run_agent(eal: &'static Eal, mut agent: Agent, pause: Duration, stop: &AtomicBool) -> Agent {

@@ -1,5 +1,8 @@
 //! The workers as the agent sees them: what it shares with each, and what they have yet to do.
 
+mod assignment;
+mod sharing;
+
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
@@ -11,6 +14,9 @@ use weft_dataplane::command::{Command, Replacement, Report, UserChange};
 use weft_dataplane::counters::{DropReason, WorkerCounters};
 use weft_dataplane::worker::Worker;
 use weft_dpdk::Consumer;
+
+pub(crate) use self::assignment::{Assignment, Numbered};
+use self::sharing::{improve, share};
 
 /// The agent's end of what it shares with one worker.
 pub struct Link {
@@ -88,6 +94,45 @@ pub(crate) struct Workers {
     waiting: usize,
     /// None where nothing asks.
     news: Option<KeyNews>,
+    /// None where they have no threads.
+    threads: Option<Threads>,
+}
+
+/// The threads that run workers, as the agent deals workers out to them.
+struct Threads {
+    assignment: Arc<Assignment>,
+    /// The first so many run; workers of the others are parked at these.
+    count: usize,
+    /// By the number of the worker: what it had carried at the last look, and since then.
+    carried: Vec<u64>,
+    loads: Vec<u64>,
+    last_look: u64,
+    /// By the number of the worker: looks until it may go to another thread again.
+    rests: Vec<u32>,
+}
+
+/// How often it is looked whether threads have the same to do, in nanoseconds.
+const LOOK_AT_LOADS: u64 = 10_000_000_000;
+/// Looks at which a worker stays that has gone to another thread.
+const RESTS: u32 = 6;
+/// Time of sampled bursts in ten seconds, in nanoseconds, below which no thread has too much to
+/// do: a hundredth of a core, of which one burst of sixteen is timed.
+const WORTH_SHARING: u64 = LOOK_AT_LOADS / 100 / 16;
+
+/// Why a node does not have so many threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ThreadsError {
+    /// Not from one to as many as there are workers.
+    #[error("the node has {workers} workers; from 1 to {workers} can have threads, not {wanted}")]
+    Number {
+        /// How many workers there are.
+        workers: usize,
+        /// How many threads were asked for.
+        wanted: usize,
+    },
+    /// Who drives the node does so in a thread of its own.
+    #[error("the node's workers have no threads of their own")]
+    NoThreads,
 }
 
 /// What has changed of what users are found by.
@@ -106,7 +151,62 @@ impl Workers {
     /// These, in the order of their numbers.
     pub fn new(links: Vec<Link>) -> Workers {
         let shift = SlotShift::for_workers(links.len());
-        Workers { links, shift, changing: 0, waiting: 0, news: None }
+        Workers { links, shift, changing: 0, waiting: 0, news: None, threads: None }
+    }
+
+    /// They have threads from now on, each its own.
+    pub fn run_by(&mut self, assignment: Arc<Assignment>) {
+        let count = self.links.len();
+        self.threads = Some(Threads {
+            assignment,
+            count,
+            carried: vec![0; count],
+            loads: vec![0; count],
+            last_look: 0,
+            rests: vec![0; count],
+        });
+    }
+
+    /// Has the first `count` threads run all workers from now on, each its own and some of the
+    /// others: those are parked.
+    ///
+    /// # Errors
+    /// [`ThreadsError`]; nothing has changed then.
+    pub fn park(&mut self, count: usize) -> Result<(), ThreadsError> {
+        let workers = self.links.len();
+        let threads = self.threads.as_mut().ok_or(ThreadsError::NoThreads)?;
+        if !(1..=workers).contains(&count) {
+            return Err(ThreadsError::Number { workers, wanted: count });
+        }
+        threads.count = count;
+        threads.rests.fill(0);
+        threads.assignment.assign(&share(&threads.loads, count));
+        Ok(())
+    }
+
+    /// By the number of the worker: the thread that is to run it. Empty where they have none.
+    pub fn threads(&self) -> Vec<usize> {
+        self.threads.as_ref().map_or_else(Vec::new, |threads| threads.assignment.wanted())
+    }
+
+    /// Whether each worker runs where it is to.
+    pub fn are_assigned(&self) -> bool {
+        self.threads.as_ref().is_none_or(|threads| threads.assignment.is_settled())
+    }
+
+    /// Looks whether a thread has more to do than another, and lets a parked worker go over.
+    pub fn look_after_loads(&mut self, now: u64) {
+        let Some(threads) = &mut self.threads else { return };
+        if now.wrapping_sub(threads.last_look) < LOOK_AT_LOADS {
+            return;
+        }
+        threads.last_look = now;
+        for (worker, link) in self.links.iter().enumerate() {
+            let (_, carried) = link.counters.times.get();
+            threads.loads[worker] = carried.wrapping_sub(threads.carried[worker]);
+            threads.carried[worker] = carried;
+        }
+        threads.balance();
     }
 
     /// These workers do what they were sent, before they have threads.
@@ -243,5 +343,25 @@ impl Index<usize> for Workers {
 impl IndexMut<usize> for Workers {
     fn index_mut(&mut self, worker: usize) -> &mut Link {
         &mut self.links[worker]
+    }
+}
+
+impl Threads {
+    /// One worker at most goes over, and stays there for some looks: a load that comes and goes
+    /// does not send workers to and fro.
+    fn balance(&mut self) {
+        self.rests.iter_mut().for_each(|rest| *rest = rest.saturating_sub(1));
+        let is_worth = self.loads.iter().any(|load| *load > WORTH_SHARING);
+        if self.count == self.loads.len() || !is_worth {
+            return;
+        }
+        let mut assigned = self.assignment.wanted();
+        let may_move = |worker: usize| self.rests[worker] == 0;
+        if let Some((worker, thread)) = improve(&self.loads, &assigned, self.count, may_move) {
+            tracing::info!(worker, thread, "a parked worker goes to a thread with less to do");
+            self.rests[worker] = RESTS;
+            assigned[worker] = thread;
+            self.assignment.assign(&assigned);
+        }
     }
 }

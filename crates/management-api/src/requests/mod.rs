@@ -11,3 +11,4 @@ pub(crate) mod radio;
 pub(crate) mod trace;
 pub(crate) mod upgrade;
 pub(crate) mod views;
+pub(crate) mod workers;

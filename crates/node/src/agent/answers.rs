@@ -67,6 +67,11 @@ impl Agent {
         let sum = |counter: fn(&weft_dataplane::counters::WorkerCounters) -> &Counter| -> u64 {
             self.workers.iter().map(|link| counter(&link.counters).get()).sum()
         };
+        let threads = self.workers.threads();
+        let views = self.workers.iter().enumerate().map(|(number, link)| WorkerView {
+            thread: threads.get(number).copied(),
+            ..worker_view(&link.counters)
+        });
         Snapshot {
             node: self.configuration.blueprint.name.clone(),
             uptime: self.clock.now(),
@@ -74,7 +79,7 @@ impl Agent {
             tsc_hz: tsc::hz(),
             users: self.user_views().count(),
             buffers: Buffers { size: self.pool.size(), available: self.pool.available() },
-            workers: self.workers.iter().map(|link| worker_view(&link.counters)).collect(),
+            workers: views.collect(),
             ports: (0..self.ports.count()).map(|port| self.port_view(port)).collect(),
             functions: self.function_views(),
             drops: self.drop_views(),
@@ -458,6 +463,7 @@ fn worker_view(counters: &weft_dataplane::counters::WorkerCounters) -> WorkerVie
     };
     let (burst_times, burst_time) = counters.times.get();
     WorkerView {
+        thread: None,
         bursts: counters.bursts.total(),
         burst_sizes: counters.bursts.get(),
         burst_times,

@@ -20,6 +20,7 @@ use crate::error::{NotComposed, Refused};
 use crate::migration::contexts::{Named, NotCarried, Reading, Whose, Writing};
 use crate::migration::transfer::TransferError;
 use crate::mobility::{HandoverView, Mail, Mobility, NoHandover, Radio, RadioError};
+use crate::workers::ThreadsError;
 
 /// The configuration, and how functions are run.
 impl Agent {
@@ -39,6 +40,21 @@ impl Agent {
     /// [`NotComposed`]; nothing has changed then.
     pub fn compose(&mut self, function: &str, wanted: &Wanted) -> Result<Changed, NotComposed> {
         self.reconfiguration().compose(function, wanted)
+    }
+
+    /// Has the first `count` threads of the node run all of its workers from now on, while
+    /// packets pass. Where there are more workers, the others are parked at these threads.
+    ///
+    /// # Errors
+    /// [`ThreadsError`]; nothing has changed then.
+    pub fn park_workers(&mut self, count: usize) -> Result<(), ThreadsError> {
+        self.workers.park(count)
+    }
+
+    /// By the number of the worker: the thread that runs it, or is to; and whether all do. Empty
+    /// where workers have no threads.
+    pub fn threads_of_workers(&self) -> (Vec<usize>, bool) {
+        (self.workers.threads(), self.workers.are_assigned())
     }
 
     /// Splits chains as if a packet took these cycles at its worker beside the functions, and at

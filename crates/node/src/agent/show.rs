@@ -89,6 +89,9 @@ pub struct Buffers {
 /// One worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkerView {
+    /// The thread that runs it; a worker that is parked has that of another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<usize>,
     /// Bursts that held a packet.
     pub bursts: u64,
     /// The same by their packets: up to 1, 2, 4, 8, 16, 32, and more.

@@ -266,9 +266,7 @@ impl Running {
 
     /// Ends the threads of the workers.
     fn pause(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        let ended = self.workers.drain(..).filter_map(|worker| worker.join().ok());
-        self.paused = ended.collect();
+        self.paused = self.threads.stop();
     }
 
     /// Whether the node may carry packets: another one may have the users.
@@ -299,11 +297,8 @@ impl Running {
             Ok(()) => received.carry_uncarried(&mut workers),
             Err(_) => received.drop_uncarried(&mut workers),
         }
-        self.stop.store(false, Ordering::Release);
-        let lease = self.lease.clone();
-        match super::start_workers(eal, workers, (&self.plan, lease), &self.stop) {
-            Ok(workers) => self.workers = workers,
-            Err(error) => tracing::error!(%error, "no thread for the workers"),
+        if let Err(error) = self.threads.start(eal, workers) {
+            tracing::error!(%error, "no thread for the workers");
         }
     }
 

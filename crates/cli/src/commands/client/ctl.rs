@@ -12,6 +12,7 @@ mod rebalance;
 pub mod site;
 mod switch_over;
 mod user;
+mod workers;
 
 use std::fs;
 use std::path::PathBuf;
@@ -45,6 +46,8 @@ enum CtlCommand {
         #[command(flatten)]
         target: Target,
     },
+    /// Let so many workers have threads of their own, and these run the others, too
+    Workers(workers::Arguments),
     /// Run a function otherwise, or on another core, without losing a packet
     Function(function::Arguments),
     /// Add, change, remove and show bearers
@@ -91,6 +94,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let (target, file) = match arguments.what {
         CtlCommand::Apply { target, file } => (target, file),
         CtlCommand::Upgrade { target } => return upgrade(&target),
+        CtlCommand::Workers(arguments) => return workers::run(arguments),
         CtlCommand::Function(arguments) => return function::run(arguments),
         CtlCommand::Bearer(what) => return bearer::run(what),
         CtlCommand::Handover(arguments) => return handover::run(arguments),

@@ -1,4 +1,4 @@
-//! Bursts of workers, and how they are distributed.
+//! What is counted by worker.
 
 use std::fmt;
 
@@ -17,7 +17,14 @@ pub(super) fn families(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt:
     let help = "Polls that found nothing.";
     families.counter("weft_empty_polls", help, samples(|worker| worker.empty_polls))?;
     let help = "Packets handed to another worker.";
-    families.counter("weft_handed_over", help, samples(|worker| worker.handed_over))
+    families.counter("weft_handed_over", help, samples(|worker| worker.handed_over))?;
+    let threads = snapshot
+        .workers
+        .iter()
+        .enumerate()
+        .filter_map(|(number, worker)| Some(([("worker", number)], worker.thread? as u64)));
+    let help = "The thread that runs a worker; one that is parked has that of another one.";
+    families.gauge("weft_worker_thread", help, threads)
 }
 
 /// How bursts are distributed. Of those that the stages time, the time as well.

@@ -142,7 +142,10 @@ fn workers(snapshot: &Snapshot) -> String {
     let mut table = Table::new(&head, 2);
     for (number, worker) in snapshot.workers.iter().enumerate() {
         table.row([
-            number.to_string(),
+            match worker.thread.filter(|thread| *thread != number) {
+                Some(thread) => format!("{number}, parked at {thread}"),
+                None => number.to_string(),
+            },
             "all".to_owned(),
             worker.packets.to_string(),
             worker.bursts.to_string(),
