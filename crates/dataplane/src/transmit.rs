@@ -13,7 +13,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use rtrb::Producer as Outbox;
 use weft_compose::{Burst, Positions, SlotShift};
-use weft_dpdk::{Batch, Consumer, Packet, Pool, Producer};
+use weft_dpdk::{Batch, Consumer, Packet, Pool, Producer, Wakeup};
 use weft_function::tunnel::{settle_checksum, surface};
 use weft_function::{Direction, Metadata, PacketMetadata, TagSlot, Tunnel};
 use weft_wire::MacAddress;
@@ -28,6 +28,8 @@ use crate::transmit::to_agent::ToAgent;
 
 /// A ring to another worker, and what waits to be put into it.
 pub struct Peer {
+    /// Ends its sleep, where it sleeps until something comes.
+    pub wakeup: Option<Wakeup>,
     /// Packets of that worker's users, received here.
     pub to: Producer,
     /// Those of the burst at hand.
@@ -233,6 +235,9 @@ impl Departure {
         for peer in self.peers.iter_mut().flatten() {
             if !peer.batch.is_empty() {
                 self.counters.handed_over.add(peer.to.send(&mut peer.batch) as u64);
+                if let Some(wakeup) = &peer.wakeup {
+                    wakeup.ring();
+                }
                 self.counters.dropped(DropReason::WorkerRingFull, peer.batch.len());
                 peer.batch.clear();
             }

@@ -13,6 +13,7 @@ mod leaving;
 mod moving;
 mod offloaded;
 mod overload;
+mod rest;
 mod serving;
 mod state;
 mod transfer;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 
 use rtrb::Consumer as Mailbox;
 use weft_compose::{Burst, Positions};
-use weft_dpdk::{Consumer, Packet};
+use weft_dpdk::{Consumer, Packet, Wakeup};
 use weft_function::{Direction, Metadata, PacketMetadata, TagSlot};
 
 use self::apply_commands::retire;
@@ -87,6 +88,8 @@ pub struct Worker {
     pub(crate) copies: Option<Arc<Copies>>,
     /// Contexts of users are still to come.
     pub(crate) is_loading: bool,
+    /// Ends its sleep, where it sleeps until something comes.
+    pub(crate) wakeup: Option<Wakeup>,
     /// What goes on at the moment.
     pub(crate) state: BurstState,
 }

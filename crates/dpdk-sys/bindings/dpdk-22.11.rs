@@ -3737,6 +3737,15 @@ unsafe extern "C" {
     ) -> ::core::ffi::c_int;
 }
 unsafe extern "C" {
+    pub fn rte_eth_dev_rx_intr_enable(port_id: u16, queue_id: u16) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn rte_eth_dev_rx_intr_disable(port_id: u16, queue_id: u16) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn rte_eth_dev_rx_intr_ctl_q_get_fd(port_id: u16, queue_id: u16) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
     pub fn rte_eth_dev_rss_reta_update(
         port_id: u16,
         reta_conf: *mut rte_eth_rss_reta_entry64,

@@ -36,6 +36,7 @@ pub mod numa;
 mod port;
 mod ring;
 mod room;
+mod sleep;
 mod table;
 pub mod tsc;
 pub mod watchdog;
@@ -51,6 +52,7 @@ pub use port::{
 };
 pub use ring::{Consumer, Producer, Ring};
 pub use room::with_room;
+pub use sleep::{Sleep, Wakeup};
 pub use table::{Full, Key, Table, Value, prefetch, prefetch_at};
 
 /// Locks a mutex of this crate: what a panic may leave behind in one is valid.

@@ -169,7 +169,12 @@ impl Port {
 
     /// What its device does in the place of the processor; empty where that is nothing.
     pub fn offloads(&self) -> Vec<&'static str> {
-        self.open.device.offloads().names()
+        let device = &self.open.device;
+        let mut names = device.offloads().names();
+        if !device.interrupts().is_empty() {
+            names.push("receive interrupts");
+        }
+        names
     }
 
     /// What the device that `device` names can do. It is made and removed again, without

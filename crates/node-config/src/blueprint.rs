@@ -171,6 +171,8 @@ pub struct Workers {
     pub polling: Polling,
     /// Longest sleep of a worker that polls adaptively, in microseconds.
     pub max_sleep_us: u32,
+    /// Whether a worker that polls adaptively sleeps until devices tell of packets, where they do.
+    pub interrupts: bool,
     /// What is not as the file says.
     pub overrules: Overrules,
 }
@@ -195,6 +197,11 @@ impl Workers {
         self.polling = polling.unwrap_or(self.polling);
         self.max_sleep_us = max_sleep_us.unwrap_or(self.max_sleep_us);
         self.overrules = overrules.clone();
+    }
+
+    /// Whether workers sleep until something comes, as far as devices tell of packets.
+    pub fn sleeps_until_woken(&self) -> bool {
+        self.interrupts && self.polling == Polling::Adaptive
     }
 
     /// Longest sleep of a thread that has nothing to do; none when it never sleeps.

@@ -165,11 +165,14 @@ pub struct WorkersFile {
     /// Longest sleep of an adaptive worker, in microseconds.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_sleep: u32,
+    /// Whether an adaptive worker sleeps until devices tell of packets, where they do.
+    pub interrupts: bool,
 }
 
 impl Default for WorkersFile {
     fn default() -> Self {
-        WorkersFile { count: 1, cores: None, polling: Polling::default(), max_sleep: 100 }
+        let polling = Polling::default();
+        WorkersFile { count: 1, cores: None, polling, max_sleep: 100, interrupts: true }
     }
 }
 

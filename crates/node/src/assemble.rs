@@ -18,7 +18,7 @@ use weft_dataplane::forward::Plan;
 use weft_dataplane::transmit::to_agent::PUNT_RING;
 use weft_dataplane::worker::Worker;
 use weft_dpdk::numa::{self, Near};
-use weft_dpdk::{Eal, Pool, Port, PortOptions, is_pci_address};
+use weft_dpdk::{Eal, Pool, Port, PortOptions, Wakeup, is_pci_address};
 use weft_function::{EventSender, Events};
 use weft_fusion::{Compiled, FusedPlan, fuse};
 use weft_node_config::{Blueprint, HandoverPlan, PortPlan, UserPlan};
@@ -103,6 +103,7 @@ pub fn assemble(
     let mut elsewhere = Elsewhere::new(queues);
     let (sender, events) = events(&blueprint).unzip();
     let mut threads = ThreadPool::new(count, blueprint.workers.pause(), &pool);
+    let wakeups = wakeups(&blueprint.workers);
     let shared = Shared {
         blueprint: &blueprint,
         ports: &ports,
@@ -111,6 +112,7 @@ pub fn assemble(
         clock: &clock,
         room,
         waker: &waker,
+        wakeups: &wakeups,
         events: sender.as_ref(),
     };
     let ways = (rings, &mut threads, &mut elsewhere);
@@ -158,6 +160,13 @@ fn socket_of_node(blueprint: &Blueprint) -> Option<u32> {
 /// The socket of a worker's core, if it was given one.
 fn socket_of(blueprint: &Blueprint, worker: usize) -> Option<u32> {
     numa::socket_of_core(*blueprint.workers.cores.as_ref()?.get(worker)?)
+}
+
+/// What ends the sleep of each worker, where they sleep until something comes. Without
+/// descriptors for that they sleep for a time.
+fn wakeups(plan: &weft_node_config::Workers) -> Vec<Wakeup> {
+    let wanted = (0..plan.count).filter(|_| plan.sleeps_until_woken());
+    wanted.map(|_| Wakeup::new()).collect::<Result<_, _>>().unwrap_or_default()
 }
 
 /// Where functions tell what is exported, and what takes it to the exporter.
@@ -370,6 +379,7 @@ fn open_ports(
             descriptors: plan.descriptors,
             steering: queues_of_users(blueprint, plan, users),
             flow_rules: has_queues_for_workers(blueprint.workers.count, plan),
+            interrupts: blueprint.workers.sleeps_until_woken(),
             checksums: plan.checksums,
             sends_own_buffers: blueprint.sends_own_buffers(),
             mtu: plan.mtu,

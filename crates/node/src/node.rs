@@ -215,7 +215,7 @@ impl Node {
         let mut agent = self.agent;
         agent.functions.threads.start(eal);
         let lease = agent.lease();
-        let mut threads = PollingThreads::new(plan.clone(), lease.clone());
+        let mut threads = PollingThreads::new(plan.clone(), lease.clone())?;
         threads.start(eal, self.workers)?;
         agent.workers.run_by(threads.assignment());
         let agent_stop = Arc::new(AtomicBool::new(false));

@@ -13,7 +13,7 @@ use weft_dataplane::classify::UserKey;
 use weft_dataplane::command::{Command, Replacement, Report, UserChange};
 use weft_dataplane::counters::{DropReason, WorkerCounters};
 use weft_dataplane::worker::Worker;
-use weft_dpdk::Consumer;
+use weft_dpdk::{Consumer, Wakeup};
 
 pub(crate) use self::assignment::{Assignment, Numbered};
 use self::sharing::{improve, share};
@@ -34,6 +34,8 @@ pub struct Link {
     pub punts: Consumer,
     /// What it counts.
     pub counters: Arc<WorkerCounters>,
+    /// Ends its sleep, where it sleeps until something comes.
+    pub wakeup: Option<Wakeup>,
 }
 
 impl Link {
@@ -72,6 +74,9 @@ impl Link {
                     break;
                 }
             }
+        }
+        if any && let Some(wakeup) = &self.wakeup {
+            wakeup.ring();
         }
         any
     }

@@ -207,6 +207,11 @@ impl Queues {
         !self.timers.is_empty()
     }
 
+    /// When the next timer runs out.
+    pub fn next_timer(&self) -> Option<u64> {
+        self.timers.peek().map(|Reverse((time, ..))| *time)
+    }
+
     /// The next timer that has run out by `now`.
     #[inline]
     pub fn due(&mut self, now: u64) -> Option<Owner> {

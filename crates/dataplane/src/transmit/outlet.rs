@@ -6,7 +6,7 @@ mod neighbours;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use weft_dpdk::{Batch, Packet, Pool, Producer, TxQueue};
+use weft_dpdk::{Batch, Packet, Pool, Producer, TxQueue, Wakeup};
 use weft_function::tunnel::{leave_checksum_to_device, settle_checksum, surface};
 use weft_function::{Headers, Metadata, PacketMetadata, Tunnel};
 use weft_wire::{MacAddress, ethernet, ipv4};
@@ -42,7 +42,7 @@ pub enum OutletKind {
     /// Through a transmit queue of this worker's own.
     Queue(TxQueue),
     /// Through the worker that has the device's only queue.
-    Worker(Producer),
+    Worker(Producer, Option<Wakeup>),
     /// None: its burst goes on along a service path.
     Path,
     /// None while the device is gone.
@@ -374,7 +374,7 @@ impl Outlet {
         self.flush(counters);
         match kind {
             OutletKind::Queue(queue) => Some(queue),
-            OutletKind::Worker(_) | OutletKind::Path | OutletKind::Gone => None,
+            OutletKind::Worker(..) | OutletKind::Path | OutletKind::Gone => None,
         }
     }
 
@@ -452,7 +452,13 @@ fn hand_to_device(kind: &mut OutletKind, port: u16, batch: &mut Batch, counters:
             taken if taken < offered && queue.is_gone() => (taken, DropReason::PortGone),
             taken => (taken, DropReason::PortFull),
         },
-        OutletKind::Worker(ring) => (ring.send(batch), DropReason::WorkerRingFull),
+        OutletKind::Worker(ring, wakeup) => {
+            let taken = ring.send(batch);
+            if let Some(wakeup) = wakeup {
+                wakeup.ring();
+            }
+            (taken, DropReason::WorkerRingFull)
+        }
         // What leaves at a path was taken before.
         OutletKind::Path | OutletKind::Gone => (0, DropReason::PortGone),
     };

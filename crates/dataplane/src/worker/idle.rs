@@ -29,11 +29,25 @@ impl Idle {
 
     /// There was nothing to do.
     pub fn wait(&mut self) {
-        let Some(longest) = self.longest else { return std::hint::spin_loop() };
-        self.rounds = self.rounds.saturating_add(1);
-        if self.rounds < SPIN_ROUNDS {
-            return std::hint::spin_loop();
+        if self.spins() {
+            self.sleep();
         }
+    }
+
+    /// There was nothing to do: looks again at once, for some rounds. Returns whether there were
+    /// so many, and it may sleep.
+    pub fn spins(&mut self) -> bool {
+        self.rounds = self.rounds.saturating_add(1);
+        if self.longest.is_none() || self.rounds < SPIN_ROUNDS {
+            std::hint::spin_loop();
+            return false;
+        }
+        true
+    }
+
+    /// Sleeps for longer than the last time.
+    pub fn sleep(&mut self) {
+        let Some(longest) = self.longest else { return };
         thread::sleep(self.sleep.min(longest));
         self.sleep = (self.sleep * 2).min(longest);
     }

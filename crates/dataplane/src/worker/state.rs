@@ -110,6 +110,7 @@ impl Worker {
             delay_bound: delay_bound.map(|target| Box::new(DelayBound::new(target))),
             copies: None,
             is_loading: false,
+            wakeup: None,
             state: BurstState::new(&pool),
         }
     }

@@ -1,12 +1,15 @@
 //! One Ethernet device of DPDK: made, started, and removed again.
 
+mod interrupt;
+mod queues;
+
 use std::ffi::{CStr, CString};
 use std::io;
-use std::ptr::null;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weft_dpdk_sys as sys;
 
+pub(super) use self::interrupt::Interrupt;
 use super::bus::{ALREADY, NO_DRIVER, PCI, VIRTUAL, is_pci_address, plug, unplug};
 use super::capabilities::{Capabilities, Offloads, Spreading, Summing, ask_for_hash, redirect};
 use super::driver::{DeviceString, Driver, Kernel, explain, known_drivers};
@@ -19,12 +22,6 @@ use super::sockets::{Given, PacketSockets, XdpSockets, joining, unchanged};
 use crate::buffer::Pool;
 use crate::eal::Eal;
 use crate::error::invalid;
-use crate::numa;
-
-/// Longest buffer that AF_XDP takes, less what is in front of a packet.
-const PAGE_BYTES: usize = 4096 - 256;
-/// An Ethernet header with two VLAN tags.
-const LINK_BYTES: usize = 14 + 8;
 
 /// A device that DPDK drives; stopped and removed when dropped.
 #[derive(Debug)]
@@ -40,6 +37,8 @@ pub(crate) struct Device {
     offloads: Offloads,
     summing: Summing,
     flows: Flows,
+    /// By receive queue, once it is started; empty where it has none.
+    interrupts: Vec<Interrupt>,
     /// None once it is closed.
     events: Option<Events>,
     pub(crate) ring: Option<RingEnd>,
@@ -154,6 +153,7 @@ impl Device {
                 offloads: Offloads::default(),
                 summing: Summing::new(false),
                 flows: Flows::default(),
+                interrupts: Vec::new(),
                 ring,
                 channels: None,
                 is_steerable: false,
@@ -187,8 +187,12 @@ impl Device {
         } else {
             self.set_up(options, pool)
         };
-        let (rx, tx, spreading, offloads) =
+        let Started { rx, tx, spreading, offloads, interrupts } =
             started.map_err(|reason| explain(self.driver, reason))?;
+        if options.interrupts {
+            let sockets = (&self.sockets, &self.xdp_sockets);
+            self.interrupts = interrupt::of_queues(self.id, rx, self.driver, sockets, interrupts);
+        }
         let kept = self.driver.map_or(0, |driver| driver.kept_by_kernel);
         if let Some(interface) = self.interface.as_ref().filter(|_| kept > 0) {
             interface.lengthen_queue(kept);
@@ -246,16 +250,36 @@ impl Device {
         &self.spreading
     }
 
+    /// What tells of packets, by receive queue.
+    pub(super) fn interrupts(&self) -> &[Interrupt] {
+        &self.interrupts
+    }
+
     /// What is used of it, once it is started.
     pub(crate) fn offloads(&self) -> Offloads {
         self.offloads
     }
 
-    fn set_up(
+    fn set_up(&self, options: &PortOptions, pool: &Pool) -> io::Result<Started> {
+        let may = options.interrupts && self.may_interrupt();
+        match self.set_up_with(options, pool, may) {
+            // A NIC without a vector for each queue, or whose driver has none: it is polled.
+            Err(_) if may => self.set_up_with(options, pool, false),
+            done => done,
+        }
+    }
+
+    /// Whether it may be asked for interrupts of its receive queues.
+    fn may_interrupt(&self) -> bool {
+        self.bus == PCI || self.driver.is_some_and(Driver::is_tap)
+    }
+
+    fn set_up_with(
         &self,
         options: &PortOptions,
         pool: &Pool,
-    ) -> io::Result<(u16, u16, Spreading, Offloads)> {
+        interrupts: bool,
+    ) -> io::Result<Started> {
         let id = self.id;
         let info = self.information()?;
         let mut conf = sys::rte_eth_conf::default();
@@ -263,8 +287,9 @@ impl Device {
             // Drivers of virtual functions know no other way to be told; without it longer
             // frames vanish.
             conf.rxmode.mtu = u32::from(options.mtu.clamp(info.min_mtu, info.max_mtu));
-            listen_to_interrupts(&info, &mut conf);
+            interrupt::ask_for_link(&info, &mut conf);
         }
+        conf.intr_conf.set_rxq(u32::from(interrupts));
         let rx = options.rx_queues.clamp(1, info.max_rx_queues.max(1));
         let tx = options.tx_queues.clamp(1, info.max_tx_queues.max(1));
         let mut spreading = self.spread(&info, rx, &mut conf);
@@ -288,7 +313,7 @@ impl Device {
         {
             *table = info.reta_size;
         }
-        Ok((rx, tx, spreading, offloads))
+        Ok(Started { rx, tx, spreading, offloads, interrupts })
     }
 
     /// How packets will come to `queues` receive queues; asks for it where it is the device
@@ -307,74 +332,6 @@ impl Device {
         match known {
             Some(known) if queues > 1 => known,
             _ => ask_for_hash(info, queues, conf),
-        }
-    }
-
-    /// Sees to a large MTU that the driver may have refused. That of AF_PACKET calls 1,518 bytes
-    /// its longest frame, and takes what its ring has room for.
-    fn check_mtu(&self, mtu: u16, status: i32) -> io::Result<()> {
-        if mtu <= PortOptions::PLAIN_MTU || status == 0 || status == -libc::ENOTSUP {
-            return Ok(());
-        }
-        match &self.interface {
-            Some(interface) if self.driver.is_some_and(Driver::has_packet_sockets) => {
-                interface.set_mtu(mtu)
-            }
-            _ => check(status, "an MTU this large"),
-        }
-    }
-
-    /// # Errors
-    /// When its packets, of up to `mtu` bytes, do not fit the buffers of the pool.
-    fn check_buffers(&self, mtu: u16, pool: &Pool) -> io::Result<()> {
-        if self.driver.is_some_and(Driver::has_xdp_sockets) && pool.packet_bytes() > PAGE_BYTES {
-            let most = PortOptions::PLAIN_MTU;
-            return Err(invalid(format!(
-                "AF_XDP takes buffers of one page, and a port of this node has an MTU above \
-                 {most}; use AF_PACKET, or an MTU of {most} at all ports"
-            )));
-        }
-        if usize::from(mtu) + LINK_BYTES > pool.packet_bytes() {
-            let most = pool.packet_bytes() - LINK_BYTES;
-            return Err(invalid(format!("an MTU of {mtu} where buffers hold {most} bytes")));
-        }
-        Ok(())
-    }
-
-    fn set_up_queues(&self, rx: u16, tx: u16, descriptors: u16, pool: &Pool) -> io::Result<()> {
-        let id = self.id;
-        let kept = self.driver.map_or(0, |driver| driver.queue_packets) * u32::from(rx);
-        if pool.available() < kept {
-            return Err(invalid(format!("its driver keeps {kept} packets; make the pool larger")));
-        }
-        let (mut rx_size, mut tx_size) = (descriptors, descriptors);
-        let advice = self.driver.and_then(|driver| driver.queue_refused);
-        // SAFETY: the device is configured with that many queues and not
-        // started; the pool lives as long as the port that is made of it; null
-        // asks for the driver's defaults.
-        unsafe {
-            let socket = self.socket() as u32;
-            sys::rte_eth_dev_adjust_nb_rx_tx_desc(id, &mut rx_size, &mut tx_size);
-            for queue in 0..rx {
-                let pool = pool.as_ptr();
-                let status = sys::rte_eth_rx_queue_setup(id, queue, rx_size, socket, null(), pool);
-                check(status, "a receive queue")
-                    .map_err(|reason| advice.map_or(reason, io::Error::other))?;
-            }
-            for queue in 0..tx {
-                let status = sys::rte_eth_tx_queue_setup(id, queue, tx_size, socket, null());
-                check(status, "a transmit queue")?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The socket of the machine that its descriptors are best at; -1 for any.
-    fn socket(&self) -> i32 {
-        // SAFETY: the device exists.
-        match unsafe { sys::rte_eth_dev_socket_id(self.id) } {
-            at if at >= 0 => at,
-            _ => numa::socket(),
         }
     }
 
@@ -457,17 +414,19 @@ impl Drop for Device {
     }
 }
 
+/// A device as it was started.
+struct Started {
+    rx: u16,
+    tx: u16,
+    spreading: Spreading,
+    offloads: Offloads,
+    /// Whether it was asked for interrupts of its receive queues, and has not refused.
+    interrupts: bool,
+}
+
 /// What can be used of a device.
 fn usable(info: &sys::rte_eth_dev_info, options: &PortOptions) -> Offloads {
     Offloads::choose(info, options.checksums, options.sends_own_buffers)
-}
-
-/// Asks for the interrupts that tell of its link, and of its end, where it has them.
-fn listen_to_interrupts(info: &sys::rte_eth_dev_info, conf: &mut sys::rte_eth_conf) {
-    // SAFETY: null, or flags that live as long as the device.
-    let flags = unsafe { info.dev_flags.as_ref() }.copied().unwrap_or(0);
-    conf.intr_conf.set_lsc(u32::from(flags & sys::WEFT_DEV_INTR_LSC != 0));
-    conf.intr_conf.set_rmv(u32::from(flags & sys::WEFT_DEV_INTR_RMV != 0));
 }
 
 fn check(status: i32, what: &str) -> io::Result<()> {

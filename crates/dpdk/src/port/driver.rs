@@ -185,7 +185,7 @@ impl DeviceString {
     }
 
     fn is_tap(&self) -> bool {
-        self.driver.is_some_and(|driver| driver.name == "net_tap")
+        self.driver.is_some_and(Driver::is_tap)
     }
 
     /// The same with a MAC address, where the device makes one up otherwise.
@@ -230,6 +230,11 @@ impl Driver {
     /// Whether its queues are AF_XDP sockets.
     pub(crate) fn has_xdp_sockets(&self) -> bool {
         self.name == "net_af_xdp"
+    }
+
+    /// Whether it makes TAP interfaces.
+    pub(crate) fn is_tap(&self) -> bool {
+        self.name == "net_tap"
     }
 
     /// Whether its queues are AF_PACKET sockets.

@@ -20,6 +20,8 @@ pub struct PortOptions {
     pub steering: Option<Steering>,
     /// Whether it will be given flow rules, so that it is found out which ones its device takes.
     pub flow_rules: bool,
+    /// Whether its device is to tell of packets, where it can, so that a thread need not poll.
+    pub interrupts: bool,
     /// Who computes checksums.
     pub checksums: Checksums,
     /// Whether all buffers that are sent come from the pool that the port is opened with, and
@@ -64,6 +66,7 @@ impl Default for PortOptions {
             descriptors: 1024,
             steering: None,
             flow_rules: false,
+            interrupts: false,
             checksums: Checksums::Auto,
             sends_own_buffers: false,
             mtu: 1500,

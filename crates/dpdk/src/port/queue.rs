@@ -1,9 +1,11 @@
 //! The queues of a port: where packets come in and go out.
 
+use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use weft_dpdk_sys as sys;
 
+use super::device::Interrupt;
 use super::open::Open;
 use crate::buffer::Batch;
 use crate::buffer::Packet;
@@ -15,6 +17,7 @@ pub struct RxQueue {
     queue: u16,
     /// Whether the device may spread a packet over several buffers.
     may_chain: bool,
+    interrupt: Option<Interrupt>,
 }
 
 /// One transmit queue; used by one thread at a time.
@@ -30,7 +33,26 @@ impl RxQueue {
     pub(crate) fn new(port: Arc<Open>, queue: u16) -> RxQueue {
         // What comes out of a memory ring was a `Packet` when it went in.
         let may_chain = port.device.ring.is_none();
-        RxQueue { port, queue, may_chain }
+        let interrupt = port.device.interrupts().get(usize::from(queue)).copied();
+        RxQueue { port, queue, may_chain, interrupt }
+    }
+
+    /// Whether its device tells of packets, so that a thread can [sleep](crate::Sleep) for them.
+    pub fn has_interrupt(&self) -> bool {
+        self.interrupt.is_some()
+    }
+
+    /// Asks the device to tell of packets; by this descriptor, which is readable then.
+    pub(crate) fn arm(&self) -> Option<RawFd> {
+        let interrupt = self.interrupt?;
+        interrupt.arm(self.port.device.id, self.queue).then_some(interrupt.descriptor)
+    }
+
+    /// The device need not tell of packets any more.
+    pub fn disarm(&self) {
+        if let Some(interrupt) = self.interrupt {
+            interrupt.disarm(self.port.device.id, self.queue);
+        }
     }
 
     /// Adds up to `count` packets to `batch`; returns how many. A packet longer

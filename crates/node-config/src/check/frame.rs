@@ -46,6 +46,7 @@ pub(super) fn workers(file: &WorkersFile, source: &mut Source<'_>) -> Workers {
         cores: file.cores.as_ref().map(|cores| cores.iter().map(|core| *core as usize).collect()),
         polling: file.polling,
         max_sleep_us: file.max_sleep,
+        interrupts: file.interrupts,
         overrules: Overrules::default(),
     }
 }

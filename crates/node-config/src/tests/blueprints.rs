@@ -31,7 +31,8 @@ fn what_is_left_out_has_its_default() {
                 ports: {a: {device: 'ring:a', direction: downlink}}, rules: from a -> a}";
     let blueprint = plan(text);
     let (polling, overrules) = (Polling::Adaptive, Overrules::default());
-    let workers = Workers { count: 1, cores: None, polling, max_sleep_us: 100, overrules };
+    let workers =
+        Workers { count: 1, cores: None, polling, max_sleep_us: 100, interrupts: true, overrules };
     assert_eq!(blueprint.workers, workers);
     let memory = Memory { packets: 16_383, megabytes: None, huge_pages: true };
     assert_eq!(blueprint.memory, memory);

@@ -19,7 +19,7 @@ use weft_dataplane::transmit::outlet::{Outlet, OutletKind, Routed};
 use weft_dataplane::transmit::to_agent::{PUNT_RING, ToAgent};
 use weft_dataplane::transmit::{Departure, Peer};
 use weft_dataplane::worker::{Inlet, Worker, WorkerParts};
-use weft_dpdk::{Batch, Eal, Pool, Producer, Ring};
+use weft_dpdk::{Batch, Eal, Pool, Producer, Ring, Wakeup};
 use weft_function::EventSender;
 use weft_node_config::{Blueprint, Classification, PortPlan};
 use weft_rules::Program;
@@ -41,6 +41,9 @@ pub(super) struct Shared<'a> {
     pub(super) clock: &'a Clock,
     pub(super) room: Room,
     pub(super) waker: &'a Waker,
+    /// By the number of the worker: what ends its sleep. Empty where none sleeps until something
+    /// comes.
+    pub(super) wakeups: &'a [Wakeup],
     /// Where functions tell what is exported.
     pub(super) events: Option<&'a EventSender>,
 }
@@ -65,10 +68,13 @@ impl Shared<'_> {
             self.blueprint.ports.len(),
             counters.clone(),
         );
-        let peers = std::mem::take(&mut rings.to[number]).into_iter();
+        let peers = std::mem::take(&mut rings.to[number]).into_iter().enumerate();
+        let peers = peers.map(|(other, to)| {
+            Some(Peer { wakeup: self.wakeups.get(other).cloned(), to: to?, batch: Batch::new() })
+        });
         let departure = Departure {
             outlets: self.outlets(number, std::mem::take(&mut rings.to_relay[number])),
-            peers: peers.map(|to| Some(Peer { to: to?, batch: Batch::new() })).collect(),
+            peers: peers.collect(),
             relays: std::mem::take(&mut rings.relays[number]),
             agent,
             gated: Batch::new(),
@@ -79,7 +85,7 @@ impl Shared<'_> {
             shift,
             service: self.service(number),
         };
-        let worker = Worker::new(WorkerParts {
+        let mut worker = Worker::new(WorkerParts {
             inlets: self.inlets(number),
             crossings: std::mem::take(&mut rings.from[number]),
             classifier: self.classifier(number, shift),
@@ -95,9 +101,11 @@ impl Shared<'_> {
             waker: self.waker.clone(),
             pool: self.pool.clone(),
         });
+        let wakeup = self.wakeups.get(number).cloned();
+        wakeup.iter().for_each(|wakeup| worker.set_wakeup(wakeup.clone()));
         let backlog = VecDeque::new();
         let aside = None;
-        let link = Link { commands, backlog, aside, reports, neighbours, punts, counters };
+        let link = Link { commands, backlog, aside, reports, neighbours, punts, counters, wakeup };
         Ok((worker, link))
     }
 
@@ -169,7 +177,10 @@ impl Shared<'_> {
         ports
             .filter_map(|(port, ((open, plan), relay))| {
                 let way = match (relay, &open.port) {
-                    (Some(ring), _) => OutletKind::Worker(ring),
+                    (Some(ring), _) => {
+                        let sender = number % usize::from(open.tx_queues);
+                        OutletKind::Worker(ring, self.wakeups.get(sender).cloned())
+                    }
                     (None, Some(device)) => OutletKind::Queue(device.take_tx(number as u16)?),
                     (None, None) => OutletKind::Gone,
                 };

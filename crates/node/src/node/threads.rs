@@ -4,15 +4,19 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use weft_dataplane::worker::{Idle, Worker};
-use weft_dpdk::Eal;
 use weft_dpdk::watchdog::{self, Watch};
+use weft_dpdk::{Eal, Sleep};
 use weft_node_config::Workers;
 
 use super::AGENT_PAUSE;
 use crate::agent::Lease;
 use crate::workers::{Assignment, Numbered};
+
+/// The longest sleep of a thread: the watchdog is to see rounds.
+const LONGEST: Duration = Duration::from_millis(100);
 
 /// As many threads as a node has workers, of which some may have none to run.
 pub(super) struct PollingThreads {
@@ -26,9 +30,12 @@ pub(super) struct PollingThreads {
 
 impl PollingThreads {
     /// None runs yet.
-    pub fn new(plan: Workers, lease: Option<Lease>) -> PollingThreads {
-        let assignment = Arc::new(Assignment::new(plan.count));
-        PollingThreads { plan, lease, stop: Arc::default(), assignment, threads: Vec::new() }
+    ///
+    /// # Errors
+    /// When the process may not have a further descriptor for each.
+    pub fn new(plan: Workers, lease: Option<Lease>) -> io::Result<PollingThreads> {
+        let assignment = Arc::new(Assignment::new(plan.count)?);
+        Ok(PollingThreads { plan, lease, stop: Arc::default(), assignment, threads: Vec::new() })
     }
 
     /// Which thread runs which worker.
@@ -52,12 +59,13 @@ impl PollingThreads {
                 number,
                 core,
                 idle: Idle::new(self.plan.pause()),
+                sleep: Sleep::default(),
+                stop: self.stop.clone(),
                 lease: self.lease.clone(),
                 assignment: self.assignment.clone(),
                 workers: Vec::with_capacity(count),
             };
-            let stop = self.stop.clone();
-            let run = move || watchdog::watched(Watch::Rounds, || thread.run(eal, &stop));
+            let run = move || watchdog::watched(Watch::Rounds, || thread.run(eal));
             let name = format!("worker-{number}");
             self.threads.push(thread::Builder::new().name(name).spawn(run)?);
         }
@@ -67,7 +75,7 @@ impl PollingThreads {
     /// Ends the threads. Returns the workers, in the order of their numbers.
     pub fn stop(&mut self) -> Vec<Worker> {
         self.stop.store(true, Ordering::Release);
-        self.threads.iter().for_each(|thread| thread.thread().unpark());
+        self.assignment.wake_all();
         let ended: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
         let mut workers: Vec<_> = ended.into_iter().filter_map(Result::ok).flatten().collect();
         // Those that were on their way from one thread to another.
@@ -82,6 +90,8 @@ struct PollingThread {
     number: usize,
     core: Option<usize>,
     idle: Idle,
+    sleep: Sleep,
+    stop: Arc<AtomicBool>,
     lease: Option<Lease>,
     assignment: Arc<Assignment>,
     /// Those that it runs.
@@ -89,15 +99,14 @@ struct PollingThread {
 }
 
 impl PollingThread {
-    fn run(mut self, eal: &'static Eal, stop: &AtomicBool) -> Vec<Numbered> {
+    fn run(mut self, eal: &'static Eal) -> Vec<Numbered> {
         let _registration = eal.register_thread();
         if let Some(core) = self.core
             && let Err(error) = weft_dpdk::pin_to_core(core)
         {
             tracing::warn!(core, %error, "the worker could not be pinned to its core");
         }
-        self.assignment.enter(self.number);
-        while !stop.load(Ordering::Acquire) {
+        while !self.stop.load(Ordering::Acquire) {
             watchdog::begin_round();
             self.assignment.exchange(self.number, &mut self.workers);
             if let Some(lease) = &self.lease
@@ -114,17 +123,49 @@ impl PollingThread {
 
     #[inline]
     fn round(&mut self) {
-        let (mut is_busy, mut is_loading) = (false, false);
+        if self.poll() {
+            return self.idle.reset();
+        }
+        if self.workers.iter().any(|(_, worker)| worker.is_loading()) {
+            // Those who read contexts may have no core of their own.
+            return thread::yield_now();
+        }
+        if (self.workers.is_empty() || self.idle.spins()) && !self.sleep_until_woken() {
+            self.idle.sleep();
+        }
+    }
+
+    /// One round of each worker; whether one had something to do.
+    #[inline]
+    fn poll(&mut self) -> bool {
+        let mut is_busy = false;
         for (_, worker) in &mut self.workers {
             is_busy |= worker.poll();
-            is_loading |= worker.is_loading();
         }
-        match is_busy {
-            true => self.idle.reset(),
-            false if self.workers.is_empty() => Assignment::wait(),
-            // Those who read contexts may have no core of their own.
-            false if is_loading => thread::yield_now(),
-            false => self.idle.wait(),
+        is_busy
+    }
+
+    /// Sleeps until there is something for one of the workers. False where that cannot be told, and
+    /// it has not slept.
+    #[cold]
+    fn sleep_until_woken(&mut self) -> bool {
+        self.sleep.add_wakeup(self.assignment.wakeup(self.number));
+        let mut longest = Some(LONGEST);
+        for (_, worker) in &self.workers {
+            longest = longest.and_then(|longest| Some(longest.min(worker.arm(&mut self.sleep)?)));
         }
+        if let Some(longest) = longest {
+            // What came before all was armed has woken none.
+            let is_told =
+                self.stop.load(Ordering::Acquire) || self.assignment.has_news(self.number);
+            if self.poll() {
+                self.idle.reset();
+            } else if !is_told {
+                self.sleep.wait(longest);
+            }
+        }
+        self.sleep.end();
+        self.workers.iter().for_each(|(_, worker)| worker.disarm());
+        longest.is_some()
     }
 }

@@ -6,16 +6,12 @@
 //! rounds, to threads that run several of them in turn. No packet changes its queue by that, and
 //! none can be lost or overtaken.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::{self, Thread};
-use std::time::Duration;
 
 use weft_dataplane::worker::Worker;
-
-/// How long a thread without workers waits before it looks for itself, as the watchdog wants to
-/// see rounds.
-const PARKED: Duration = Duration::from_millis(100);
+use weft_dpdk::Wakeup;
 
 /// A worker and its number.
 pub(crate) type Numbered = (usize, Worker);
@@ -31,12 +27,12 @@ pub(crate) struct Assignment {
 }
 
 /// How a thread is reached.
-#[derive(Default)]
 struct Mailbox {
     /// A worker has come, or is to go.
     has_news: AtomicBool,
     arrived: Mutex<Vec<Numbered>>,
-    thread: Mutex<Option<Thread>>,
+    /// Ends the sleep of the thread.
+    wakeup: Wakeup,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -46,20 +42,25 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Mailbox {
     fn notify(&self) {
         self.has_news.store(true, Ordering::Release);
-        if let Some(thread) = &*lock(&self.thread) {
-            thread.unpark();
-        }
+        self.wakeup.ring();
     }
 }
 
 impl Assignment {
     /// Each of `count` workers has a thread of its own.
-    pub fn new(count: usize) -> Assignment {
-        Assignment {
+    ///
+    /// # Errors
+    /// When the process may not have so many descriptors.
+    pub fn new(count: usize) -> io::Result<Assignment> {
+        let mailbox = |_| {
+            let (has_news, arrived) = (AtomicBool::new(false), Mutex::default());
+            Ok(Mailbox { has_news, arrived, wakeup: Wakeup::new()? })
+        };
+        Ok(Assignment {
             wanted: (0..count).map(AtomicUsize::new).collect(),
             current: (0..count).map(AtomicUsize::new).collect(),
-            mailboxes: (0..count).map(|_| Mailbox::default()).collect(),
-        }
+            mailboxes: (0..count).map(mailbox).collect::<io::Result<_>>()?,
+        })
     }
 
     /// By the number of the worker: the thread that is to run it.
@@ -84,16 +85,25 @@ impl Assignment {
         }
     }
 
-    /// The calling thread is that of this number.
-    pub fn enter(&self, number: usize) {
-        *lock(&self.mailboxes[number].thread) = Some(thread::current());
-        self.mailboxes[number].notify();
+    /// Ends the sleep of all threads.
+    pub fn wake_all(&self) {
+        self.mailboxes.iter().for_each(Mailbox::notify);
+    }
+
+    /// What ends the sleep of thread `number`.
+    pub fn wakeup(&self, number: usize) -> &Wakeup {
+        &self.mailboxes[number].wakeup
+    }
+
+    /// Whether thread `number` has to [exchange](Self::exchange) workers.
+    pub fn has_news(&self, number: usize) -> bool {
+        self.mailboxes[number].has_news.load(Ordering::Acquire)
     }
 
     /// Between two rounds of thread `number`: workers that are to run elsewhere go, others come.
     #[inline]
     pub fn exchange(&self, number: usize, workers: &mut Vec<Numbered>) {
-        if self.mailboxes[number].has_news.load(Ordering::Acquire) {
+        if self.has_news(number) {
             self.exchange_now(number, workers);
         }
     }
@@ -122,11 +132,6 @@ impl Assignment {
         let mailbox = &self.mailboxes[thread];
         lock(&mailbox.arrived).push(worker);
         mailbox.notify();
-    }
-
-    /// A thread without workers waits until there may be one.
-    pub fn wait() {
-        thread::park_timeout(PARKED);
     }
 
     /// Workers that no thread has, once none runs.

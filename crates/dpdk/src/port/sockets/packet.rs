@@ -28,6 +28,11 @@ impl PacketSockets {
         PacketSockets { descriptors, missed: AtomicU64::new(0) }
     }
 
+    /// Them, in the order in which the driver has made them.
+    pub(in crate::port) fn descriptors(&self) -> impl Iterator<Item = RawFd> {
+        self.descriptors.iter().copied()
+    }
+
     /// Lets the kernel choose one of them for each packet by what `steering` says.
     ///
     /// # Errors

@@ -43,6 +43,11 @@ impl XdpSockets {
         (done, XdpSockets { descriptors })
     }
 
+    /// Them, in the order in which the driver has made them.
+    pub(in crate::port) fn descriptors(&self) -> impl Iterator<Item = RawFd> {
+        self.descriptors.iter().map(|(descriptor, _)| *descriptor)
+    }
+
     /// Packets that found the receive ring full.
     pub(in crate::port) fn missed(&self) -> u64 {
         self.descriptors.iter().map(|(fd, _)| ring_full(*fd)).sum()
