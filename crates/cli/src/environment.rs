@@ -1,6 +1,6 @@
 //! DPDK's environment for one node.
 
-use weft_dpdk::{Eal, EalOptions, PortOptions, is_pci_address};
+use weft_dpdk::{Eal, EalOptions, PortOptions, pci_addresses};
 use weft_node_config::Blueprint;
 
 use crate::failure::Failure;
@@ -29,7 +29,7 @@ pub fn start(blueprint: &Blueprint, packets: u32) -> Result<&'static Eal, Failur
     let own = megabytes(packets, blueprint.greatest_mtu());
     let options = EalOptions {
         memory_megabytes: blueprint.memory.megabytes.unwrap_or_else(|| estimate(blueprint)) + own,
-        pci: devices.filter(|device| is_pci_address(device)).cloned().collect(),
+        pci: devices.flat_map(|device| pci_addresses(device)).map(str::to_owned).collect(),
         huge_pages: blueprint.memory.huge_pages,
     };
     Ok(Eal::start(&options)?)

@@ -123,6 +123,8 @@ pub enum Command {
         /// The queue to where it goes or comes from.
         remote_queue: u16,
     },
+    /// Take part in a change of how packets come to the queues of a port.
+    Redirect(Redirect),
     /// Watch packets; the number names the tap when it is to be removed.
     Tap(u64, Box<Tap>),
     /// Stop watching.
@@ -150,6 +152,37 @@ impl Command {
                 | Command::Answer(_)
         )
     }
+}
+
+/// What a worker does while the redirection table of a port is changed, so that no packet overtakes
+/// another. It reports the number of the step when it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redirect {
+    /// Receive nothing from this port: its queues are about to get packets whose flows have older
+    /// ones at other queues.
+    Hold {
+        /// The port.
+        port: u16,
+        /// Of the step.
+        number: u64,
+    },
+    /// Carry all that the queues of this port have, of which some are about to get less.
+    Drain {
+        /// The port.
+        port: u16,
+        /// Of the step.
+        number: u64,
+    },
+    /// Carry all that other workers have handed over.
+    TakeOver {
+        /// Of the step.
+        number: u64,
+    },
+    /// Receive from the ports that were held.
+    Release {
+        /// Of the step.
+        number: u64,
+    },
 }
 
 /// Where a function stands that was lifted.
@@ -309,6 +342,8 @@ pub enum Report {
     DownlinkData(u32),
     /// A packet waits for contexts of the user at this slot, the first one.
     Wanted(u32),
+    /// This step of a change of a redirection table is done.
+    Redirected(u64),
     /// A next hop is needed.
     Resolve {
         /// The port it is reached through.

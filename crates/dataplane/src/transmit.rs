@@ -313,9 +313,10 @@ impl Departure {
         }
     }
 
-    /// Sends what other workers send through this one's queues.
+    /// Sends what other workers send through this one's queues, and what drivers do of their own.
     pub fn relay(&mut self) -> bool {
         let mut busy = false;
+        self.outlets.iter_mut().for_each(Outlet::tend);
         for relay in &mut self.relays {
             let outlet = &mut self.outlets[usize::from(relay.port)];
             busy |= relay.from.receive(outlet.batch_mut(), Batch::CAPACITY) > 0;

@@ -13,7 +13,7 @@ mod leaving;
 mod moving;
 mod offloaded;
 mod overload;
-mod rest;
+mod redirect;
 mod serving;
 mod state;
 mod transfer;

@@ -49,6 +49,7 @@ pub use port::{
     FlowSupport, FlowTaking, Holder, Ingress, Link, Port, PortOptions, PortStatistics, RxQueue,
     Spreading, Steering, SteeringKey, SteeringRun, TxQueue, await_delivery, close_inherited,
     devices_sum_udp, is_pci_address, is_shared, keep_from_children, kernel_offloads, may_steer,
+    pci_addresses,
 };
 pub use ring::{Consumer, Producer, Ring};
 pub use room::with_room;

@@ -34,6 +34,7 @@ use sockets::Wanted;
 
 pub use bus::is_pci_address;
 pub use capabilities::{Capabilities, Checksums, Spreading, devices_sum_udp};
+pub use device::pci_addresses;
 pub use flow::{
     FlowField, FlowId, FlowLevel, FlowMatch, FlowRefusal, FlowRule, FlowSupport, FlowTaking,
 };
@@ -165,6 +166,28 @@ impl Port {
     /// How packets come to its receive queues.
     pub fn spreading(&self) -> &Spreading {
         self.open.device.spreading()
+    }
+
+    /// Its redirection table as it was opened: to which queue each entry leads. Empty where the
+    /// device does not spread packets by one that can be set.
+    pub fn redirection(&self) -> Vec<u16> {
+        match self.spreading() {
+            Spreading::Hash { table, .. } => capabilities::in_turn(*table, self.rx_queues()),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Sets its redirection table. Packets of a flow may come to another queue from a moment on.
+    ///
+    /// # Errors
+    /// When the table is not as long as it was or leads to a queue that there is not; else what the
+    /// driver says. The table is as it was then.
+    pub fn redirect(&self, queues: &[u16]) -> io::Result<()> {
+        let is_sound = queues.iter().all(|queue| *queue < self.rx_queues());
+        if queues.len() != self.redirection().len() || !is_sound {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        capabilities::redirect(self.open.device.id, queues)
     }
 
     /// What its device does in the place of the processor; empty where that is nothing.

@@ -262,6 +262,9 @@ pub struct Port {
     #[serde(default = "default_descriptors")]
     #[schemars(range(min = 32, max = 32_768))]
     pub descriptors: u16,
+    /// Whether the device is given flow rules (`rte_flow`), where it takes some.
+    #[serde(default = "always")]
+    pub flow_rules: bool,
     /// Who computes checksums: `auto` leaves them to the device where it is hardware that
     /// offers to, `device` also where its driver does it in software, `software` to none.
     #[serde(default)]
@@ -291,6 +294,10 @@ fn default_network() -> String {
 
 fn default_mtu() -> u16 {
     1500
+}
+
+fn always() -> bool {
+    true
 }
 
 fn one_queue() -> u16 {

@@ -54,6 +54,7 @@ use crate::functions::Functions;
 use crate::gtpu_peers::GtpuPeers;
 use crate::migration::Migration;
 use crate::mobility::{Done, Mobility, Told};
+use crate::ports::redirection::Redirection;
 use crate::ports::{Means, Ports};
 use crate::workers::Workers;
 
@@ -67,6 +68,7 @@ pub struct Agent {
     pub(crate) workers: Workers,
     pub(crate) functions: Functions,
     pub(crate) ports: Ports,
+    pub(crate) redirection: Redirection,
     pub(crate) gtpu_peers: GtpuPeers,
     /// Users and functions that move just now.
     pub(crate) migration: Migration,
@@ -147,6 +149,9 @@ impl Agent {
             self.peer_signals().look_after(now);
             self.reconfiguration().look_after_split(now);
             self.workers.look_after_loads(now);
+            if !self.persistence.is_given_away() {
+                self.redirection.look_after(now, &self.ports, &mut self.workers);
+            }
             self.persistence.look_after_upgrade(&self.configuration.blueprint, &self.subscribers);
             let Agent { persistence, ports, workers, answers: pool, .. } = &mut *self;
             if let Some(standby) = &mut persistence.standby {
@@ -188,6 +193,10 @@ impl Agent {
                     self.note_done(Done::Told(slot, Told::EndMarker(marker)));
                 }
                 Report::Drained(number) => self.note_done(Done::Drained(number)),
+                Report::Redirected(number) => {
+                    let now = self.clock.now();
+                    self.redirection.note(number, now, &mut self.ports, &mut self.workers);
+                }
                 Report::Lifted(instance) => self.migration.take_lifted(worker, instance),
                 Report::TakenOut(extract) => self.transfers().taken_out(*extract),
                 Report::TakenIn(intake) => self.transfers().taken_in(&intake),

@@ -38,6 +38,7 @@ use crate::gtpu_peers::GtpuPeers;
 use crate::migration::Migration;
 use crate::plan::{self, Classes, Trials};
 use crate::ports::device::{OfferedDevice, Opening, PortDevice};
+use crate::ports::redirection::Redirection;
 use crate::ports::{PortControl, Ports};
 use crate::subscribers::steering::{has_queues_for_workers, queues_of_users};
 use crate::subscribers::{Changes, Keys, Room, Users};
@@ -130,6 +131,7 @@ pub fn assemble(
         workers: Workers::new(links),
         functions: elsewhere.functions(entries, threads, supervisors, sender),
         ports,
+        redirection: Redirection::default(),
         migration: Migration::default(),
         mobility: None,
         listeners: Listeners::default(),
@@ -378,7 +380,7 @@ fn open_ports(
             tx_queues: own.max(if own == 0 { blueprint.workers.count as u16 } else { 1 }),
             descriptors: plan.descriptors,
             steering: queues_of_users(blueprint, plan, users),
-            flow_rules: has_queues_for_workers(blueprint.workers.count, plan),
+            flow_rules: plan.flow_rules && has_queues_for_workers(blueprint.workers.count, plan),
             interrupts: blueprint.workers.sleeps_until_woken(),
             checksums: plan.checksums,
             sends_own_buffers: blueprint.sends_own_buffers(),

@@ -8,6 +8,7 @@ mod icmp;
 mod loss;
 mod neighbour;
 mod port_control;
+pub(crate) mod redirection;
 
 use std::net::IpAddr;
 
@@ -198,6 +199,14 @@ impl Ports {
     pub fn keep_flow_rules(&mut self) -> bool {
         let ports = self.0.iter_mut();
         ports.fold(false, |busy, port| port.port_device_mut().keep_flow_rules() | busy)
+    }
+
+    /// Sets the redirection table of a port.
+    ///
+    /// # Errors
+    /// Why the device does not take it.
+    pub fn redirect(&mut self, port: usize, table: Vec<u16>) -> std::io::Result<()> {
+        self.0[port].port_device_mut().redirect(table)
     }
 
     /// Looks after devices and neighbours. Returns the links that have changed, by port.

@@ -378,6 +378,14 @@ impl Outlet {
         }
     }
 
+    /// Lets leave what the driver of the device sends of its own.
+    #[inline]
+    pub fn tend(&mut self) {
+        if let OutletKind::Queue(queue) = &mut self.kind {
+            queue.tend();
+        }
+    }
+
     /// The device is back.
     pub fn attach(&mut self, queue: TxQueue) {
         self.sums_udp = queue.sums_udp();

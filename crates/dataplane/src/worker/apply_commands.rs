@@ -100,6 +100,7 @@ impl Worker {
                 self.write_contexts(function, contexts, &answer);
             }
             Command::Load(load) => self.load(load),
+            Command::Redirect(step) => self.redirect(step),
             Command::Tap(number, tap) => self.tap(number, tap),
             Command::Untap(number) => self.untap(number),
             Command::Show { user, answer } => {
@@ -408,7 +409,8 @@ impl Worker {
     /// The same, to who closes the device.
     pub fn give_port(&mut self, port: u16) -> Attachment {
         self.carry_all_waiting();
-        let all = std::mem::take(&mut self.inlets);
+        let mut all = std::mem::take(&mut self.inlets);
+        all.append(&mut self.state.held);
         let (inlets, rest) = all.into_iter().partition(|inlet| inlet.port == port);
         self.inlets = rest;
         let outlet = self.departure.outlets.get_mut(usize::from(port));

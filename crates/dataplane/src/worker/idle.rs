@@ -1,5 +1,7 @@
 //! What a thread that polls does while there is nothing to do.
 
+mod rest;
+
 use std::thread;
 use std::time::Duration;
 

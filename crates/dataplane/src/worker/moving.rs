@@ -16,7 +16,7 @@ use crate::parse::tunnel::refuses_to_leave;
 use crate::trace::Point;
 
 /// Bursts that a full receive queue can hold: more is not waited for.
-const FULL_QUEUE: usize = 32_768 / BURST;
+pub(super) const FULL_QUEUE: usize = 32_768 / BURST;
 
 impl Worker {
     /// Makes gates for users of these slots, before any packet comes. No user is here

@@ -38,6 +38,8 @@ pub struct BurstState {
     pub(crate) unreported: VecDeque<Report>,
     /// Users that go, and have packets at functions.
     pub(crate) leaving: Vec<Waiting>,
+    /// Queues that it does not poll, while the redirection table of their port is changed.
+    pub(crate) held: Vec<Inlet>,
 }
 
 impl BurstState {
@@ -53,6 +55,7 @@ impl BurstState {
             changing: None,
             unreported: VecDeque::new(),
             leaving: Vec::new(),
+            held: Vec::new(),
         }
     }
 }

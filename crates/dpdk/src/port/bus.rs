@@ -52,3 +52,9 @@ pub fn is_pci_address(device: &str) -> bool {
         && device.contains('.')
         && parts.all(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_hexdigit()))
 }
+
+/// The name on its bus of the device at a PCI address.
+pub(super) fn pci_name(address: &str) -> String {
+    let domain = if address.matches(':').count() == 1 { "0000:" } else { "" };
+    format!("{domain}{}", address.to_lowercase())
+}

@@ -188,21 +188,25 @@ pub(super) fn ask_for_hash(
     Spreading::Hash { kinds: kinds(set), table: 0, symmetric }
 }
 
-/// Sets the redirection table of the started device `id`: its entries lead to all `queues`
-/// in turn.
+/// A redirection table whose entries lead to all `queues` in turn.
+pub(super) fn in_turn(entries: u16, queues: u16) -> Vec<u16> {
+    (0..entries).map(|entry| entry % queues).collect()
+}
+
+/// Sets the redirection table of the started device `id`: to which queue each entry leads.
 ///
 /// # Errors
-/// What the driver says; then the table is its own.
-pub(super) fn redirect(id: u16, entries: u16, queues: u16) -> io::Result<()> {
-    let groups = usize::from(entries).div_ceil(64);
+/// What the driver says; then the table is as it was.
+pub(super) fn redirect(id: u16, queues: &[u16]) -> io::Result<()> {
+    let groups = queues.len().div_ceil(64);
     let mut table = vec![sys::rte_eth_rss_reta_entry64::default(); groups];
-    for entry in 0..entries {
-        let group = &mut table[usize::from(entry / 64)];
+    for (entry, queue) in queues.iter().enumerate() {
+        let group = &mut table[entry / 64];
         group.mask |= 1 << (entry % 64);
-        group.reta[usize::from(entry % 64)] = entry % queues;
+        group.reta[entry % 64] = *queue;
     }
-    // SAFETY: the device exists; the table has `entries` entries.
-    match unsafe { sys::rte_eth_dev_rss_reta_update(id, table.as_mut_ptr(), entries) } {
+    // SAFETY: the device exists; the table has as many entries.
+    match unsafe { sys::rte_eth_dev_rss_reta_update(id, table.as_mut_ptr(), queues.len() as u16) } {
         0 => Ok(()),
         status => Err(io::Error::from_raw_os_error(-status)),
     }

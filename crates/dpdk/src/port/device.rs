@@ -1,6 +1,7 @@
 //! One Ethernet device of DPDK: made, started, and removed again.
 
 mod interrupt;
+mod members;
 mod queues;
 
 use std::ffi::{CStr, CString};
@@ -10,8 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weft_dpdk_sys as sys;
 
 pub(super) use self::interrupt::Interrupt;
-use super::bus::{ALREADY, NO_DRIVER, PCI, VIRTUAL, is_pci_address, plug, unplug};
-use super::capabilities::{Capabilities, Offloads, Spreading, Summing, ask_for_hash, redirect};
+pub use self::members::pci_addresses;
+use self::members::{Members, is_bonding};
+use super::bus::{ALREADY, NO_DRIVER, PCI, VIRTUAL, is_pci_address, pci_name, plug, unplug};
+use super::capabilities::{
+    Capabilities, Offloads, Spreading, Summing, ask_for_hash, in_turn, redirect,
+};
 use super::driver::{DeviceString, Driver, Kernel, explain, known_drivers};
 use super::events::Events;
 use super::flow::{Flows, by_creation, by_validation};
@@ -44,6 +49,8 @@ pub(crate) struct Device {
     pub(crate) ring: Option<RingEnd>,
     /// Queues of its interface that are put back once it is closed.
     channels: Option<Given>,
+    /// Devices below it, which go behind it.
+    members: Members,
     /// Whether a program may choose the queue of a packet, one for each of two processes.
     is_steerable: bool,
     /// Whether another process has it open: it is not closed.
@@ -67,12 +74,15 @@ impl Device {
         if is_pci_address(device) {
             return Device::on_pci_bus(device);
         }
-        let device = DeviceString::parse(device)?;
+        let (device, members) = Members::of(device)?;
+        let device = DeviceString::parse(&device)?;
         let device = device.with_queues(options.rx_queues)?.with_mtu(options.mtu);
         let device = device.with_mac(options.mac);
         if !device.is_af_packet() {
             let stays = options.is_beside && device.is_steerable();
-            return unchanged(stays, || Device::on_virtual_bus(device));
+            let mut made = unchanged(stays, || Device::on_virtual_bus(device))?;
+            made.members = members;
+            return Ok(made);
         }
         let steering = options.steering.as_ref();
         let (made, joined) = joining(steering.is_some(), || Device::on_virtual_bus(device));
@@ -86,8 +96,7 @@ impl Device {
     }
 
     fn on_pci_bus(address: &str) -> io::Result<Device> {
-        let domain = if address.matches(':').count() == 1 { "0000:" } else { "" };
-        let name = CString::new(format!("{domain}{}", address.to_lowercase()))?;
+        let name = CString::new(pci_name(address))?;
         match plug(PCI, &name, c"") {
             0 => Device::named(PCI, name, None),
             ALREADY => Err(invalid("open already")),
@@ -156,6 +165,7 @@ impl Device {
                 interrupts: Vec::new(),
                 ring,
                 channels: None,
+                members: Members::default(),
                 is_steerable: false,
                 is_another_s: AtomicBool::new(false),
             });
@@ -269,6 +279,12 @@ impl Device {
         }
     }
 
+    /// Whether its queues have to be used at least every 100 ms: messages of the driver's own leave
+    /// with packets (LACP).
+    pub(super) fn is_tended(&self) -> bool {
+        is_bonding(&self.name.to_string_lossy())
+    }
+
     /// Whether it may be asked for interrupts of its receive queues.
     fn may_interrupt(&self) -> bool {
         self.bus == PCI || self.driver.is_some_and(Driver::is_tap)
@@ -309,7 +325,7 @@ impl Device {
         }
         if let Spreading::Hash { table, .. } = &mut spreading
             && info.reta_size > 0
-            && redirect(id, info.reta_size, rx).is_ok()
+            && redirect(id, &in_turn(info.reta_size, rx)).is_ok()
         {
             *table = info.reta_size;
         }

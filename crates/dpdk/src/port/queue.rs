@@ -27,6 +27,7 @@ pub struct TxQueue {
     queue: u16,
     /// Whether packets may ask the device for something.
     prepares: bool,
+    is_tended: bool,
 }
 
 impl RxQueue {
@@ -90,7 +91,8 @@ impl RxQueue {
 impl TxQueue {
     pub(crate) fn new(port: Arc<Open>, queue: u16) -> TxQueue {
         let prepares = port.device.offloads().sums_udp;
-        TxQueue { port, queue, prepares }
+        let is_tended = port.device.is_tended();
+        TxQueue { port, queue, prepares, is_tended }
     }
 
     /// Whether the device computes UDP checksums for packets that
@@ -98,6 +100,18 @@ impl TxQueue {
     #[inline(always)]
     pub fn sums_udp(&self) -> bool {
         self.prepares
+    }
+
+    /// Lets messages leave that the driver keeps for the next burst (LACP): to be called between
+    /// bursts, at least every 100 ms.
+    #[inline]
+    pub fn tend(&mut self) {
+        if self.is_tended {
+            // SAFETY: the queue exists and this is its only handle; no packet is read.
+            unsafe {
+                sys::weft_tx_burst(self.port.device.id, self.queue, std::ptr::null_mut(), 0);
+            }
+        }
     }
 
     /// Whether the device is known to be gone, so that it takes nothing.

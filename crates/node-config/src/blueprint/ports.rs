@@ -36,6 +36,8 @@ pub struct PortPlan {
     pub queues: u16,
     /// Packets that each queue holds.
     pub descriptors: u16,
+    /// Whether its device is given flow rules, where it takes some.
+    pub flow_rules: bool,
     /// Who computes checksums.
     pub checksums: Checksums,
     /// The worker that polls queue 0; queue `i` is polled by the `i`th after
@@ -68,6 +70,7 @@ impl PortPlan {
             proxy: Vec::new(),
             queues: 0,
             descriptors: 0,
+            flow_rules: false,
             checksums: Checksums::Software,
             worker: 0,
             path: Some(path),

@@ -62,6 +62,7 @@ fn plan(name: &str, port: &Port, network: u32, neighbours: Vec<(IpAddr, [u8; 6])
         proxy: pairs(&port.proxy),
         queues: port.queues,
         descriptors: port.descriptors,
+        flow_rules: port.flow_rules,
         checksums: match port.checksums {
             yaml::Checksums::Auto => Checksums::Auto,
             yaml::Checksums::Device => Checksums::Device,

@@ -109,8 +109,10 @@ impl Agent {
 
     /// For another process that is to have the node.
     pub(crate) fn offering(&mut self) -> Offering<'_> {
+        let is_redirecting = self.redirection.is_under_way();
         let Parts { node, functions, migration, mobility, .. } = self.parts();
-        Offering { node, functions, migration, mobility: mobility.map(|mobility| &*mobility) }
+        let mobility = mobility.map(|mobility| &*mobility);
+        Offering { node, functions, migration, mobility, is_redirecting }
     }
 
     /// For contexts in processes that go over to another process of the node.

@@ -152,6 +152,8 @@ pub(crate) struct Offering<'a> {
     pub functions: &'a Functions,
     pub migration: &'a Migration,
     pub mobility: Option<&'a Mobility>,
+    /// Whether a redirection table is being changed.
+    pub is_redirecting: bool,
 }
 
 impl Offering<'_> {
@@ -229,6 +231,9 @@ impl Offering<'_> {
         }
         if self.mobility.is_some_and(|mobility| mobility.at_rest().is_none()) {
             return Some("a user moves; try again");
+        }
+        if self.is_redirecting {
+            return Some("a redirection table is being changed; try again");
         }
         // The records are read meanwhile, and nothing else can open the store.
         let standby = self.node.persistence.standby.as_ref();

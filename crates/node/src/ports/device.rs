@@ -87,6 +87,10 @@ pub(crate) struct PortDevice {
     failure: String,
     /// None where the device takes no flow rules.
     flows: Option<FlowRules>,
+    /// To which queue each entry of its redirection table leads; empty where that is fixed.
+    redirection: Vec<u16>,
+    /// How often that was changed since it was opened.
+    redirections: u64,
 }
 
 impl std::fmt::Debug for PortDevice {
@@ -106,6 +110,8 @@ impl PortDevice {
     ) -> PortDevice {
         PortDevice {
             flows: port.as_ref().and_then(|port| opening.flow_rules(port)),
+            redirection: port.as_ref().map_or_else(Vec::new, Port::redirection),
+            redirections: 0,
             number,
             opening,
             tx_queues,
@@ -161,9 +167,35 @@ impl PortDevice {
     pub fn spreading(&self) -> (u16, String, RuleCounts) {
         let counts = self.flows.as_ref().map(FlowRules::counts).unwrap_or_default();
         let Some(port) = &self.port else { return (0, Spreading::OneQueue.to_string(), counts) };
-        let (queues, rest) = (port.rx_queues(), port.spreading().to_string());
+        let mut rest = port.spreading().to_string();
+        if self.redirections > 0 {
+            rest.push_str(&format!(" changed {} times for even loads", self.redirections));
+        }
+        let queues = port.rx_queues();
         let said = self.flows.as_ref().map(|flows| format!("{flows}, {rest} for the rest"));
         (queues, said.unwrap_or(rest), counts)
+    }
+
+    /// Its redirection table, and the queue of each worker; none where there is no such table, or
+    /// a worker has no queue, or more than one.
+    pub fn redirection(&self) -> Option<(&[u16], Vec<u16>)> {
+        let port = self.port.as_ref().filter(|_| !self.is_gone)?;
+        let (workers, first) = (self.opening.workers, self.opening.plan.worker);
+        let is_even = usize::from(port.rx_queues()) == workers && !self.redirection.is_empty();
+        let queue = |worker: usize| ((worker + workers - first % workers) % workers) as u16;
+        is_even.then(|| (&*self.redirection, (0..workers).map(queue).collect()))
+    }
+
+    /// Sets its redirection table.
+    ///
+    /// # Errors
+    /// Why the device does not take it.
+    pub fn redirect(&mut self, table: Vec<u16>) -> std::io::Result<()> {
+        let port = self.port.as_ref().ok_or(std::io::ErrorKind::NotConnected)?;
+        port.redirect(&table)?;
+        self.redirection = table;
+        self.redirections += 1;
+        Ok(())
     }
 
     /// Its flow rules, where it takes some.
@@ -233,6 +265,7 @@ impl PortDevice {
         let port = self.open()?;
         let attachments = self.attachments(&port);
         self.flows = self.flows.take().or_else(|| self.opening.flow_rules(&port));
+        self.redirection = port.redirection();
         self.port = Some(port);
         self.is_held = false;
         Ok(attachments)
@@ -304,6 +337,7 @@ impl PortDevice {
                 self.failure.clear();
                 self.is_gone = false;
                 let attachments = self.attachments(&port);
+                (self.redirection, self.redirections) = (port.redirection(), 0);
                 self.port = Some(port);
                 Some(Step::Return(attachments))
             }

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
-use weft_dpdk::{Capabilities, Eal, EalOptions, Port, PortOptions, is_pci_address, numa};
+use weft_dpdk::{Capabilities, Eal, EalOptions, Port, PortOptions, numa, pci_addresses};
 use weft_node_config::{Blueprint, PortPlan};
 
 use crate::failure::Failure;
@@ -71,12 +71,8 @@ pub(super) fn run(files: &[PathBuf], json: bool) -> Result<(), Failure> {
     };
     let blueprint = node_file::load(file)?;
     let devices = blueprint.devices();
-    let pci = devices.iter().map(|port| port.device.clone());
-    let options = EalOptions {
-        memory_megabytes: MEGABYTES,
-        pci: pci.filter(|device| is_pci_address(device)).collect(),
-        huge_pages: false,
-    };
+    let pci = devices.iter().flat_map(|port| pci_addresses(&port.device)).map(str::to_owned);
+    let options = EalOptions { memory_megabytes: MEGABYTES, pci: pci.collect(), huge_pages: false };
     let eal = Eal::start(&options)?;
     let ports: Vec<_> = devices.iter().map(|port| ask(eal, &blueprint, port)).collect();
     let lacking = ports.iter().filter(|port| port.can.is_none()).count();
@@ -98,7 +94,8 @@ fn ask(eal: &Eal, blueprint: &Blueprint, plan: &PortPlan) -> Asked {
         rx_queues: plan.queues,
         tx_queues: blueprint.workers.count as u16,
         descriptors: plan.descriptors,
-        flow_rules: blueprint.workers.count > 1
+        flow_rules: plan.flow_rules
+            && blueprint.workers.count > 1
             && usize::from(plan.queues) >= blueprint.workers.count,
         checksums: plan.checksums,
         sends_own_buffers: blueprint.sends_own_buffers(),

@@ -246,6 +246,7 @@ fn needs_local_functions(command: &Command) -> bool {
         | Command::Lift { .. }
         | Command::Order(_)
         | Command::Drain(_)
+        | Command::Redirect(_)
         | Command::TakeOut(_)
         | Command::TakeIn(_)
         | Command::ReadContexts { .. }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weft_dpdk::{Sleep, Wakeup};
 
-use super::Worker;
+use crate::worker::Worker;
 
 /// The longest sleep of a worker, whatever tells of packets.
 const LONGEST: Duration = Duration::from_millis(100);
