@@ -8,14 +8,16 @@
 
 mod course;
 mod reply;
+mod turns;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::identity::{Epoch, Incarnation, Leg, NodeId, User};
 use crate::message::{Envelope, Message, Step};
 use crate::output::{Counter, Output, TimerKey, TimerKind};
 pub use crate::record::{Intent, Notice, Record, Refusal};
 use crate::settings::Settings;
+use turns::{Turn, Turns};
 
 /// Where the controller is with a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +98,8 @@ struct Managed {
     renew: bool,
     /// Counts for the window.
     counted: bool,
+    /// What it waits for before it begins.
+    turn: Turn,
     /// To be removed once nothing is under way.
     removal: bool,
     /// The last epoch that it was given, and how far behind it the next one's tag is.
@@ -114,6 +118,7 @@ impl Managed {
             adopting: false,
             renew: false,
             counted: false,
+            turn: Turn::Come,
             removal: false,
             last: (record.epoch(), 1),
         }
@@ -152,7 +157,7 @@ pub struct Controller {
     users: BTreeMap<User, Managed>,
     next_epoch: Epoch,
     active: BTreeSet<Epoch>,
-    queue: VecDeque<(User, NodeId)>,
+    turns: Turns,
     running: usize,
     /// The last epochs of users that were removed and may come back soon.
     removed: BTreeMap<User, Epoch>,
@@ -176,7 +181,7 @@ impl Controller {
             users: BTreeMap::new(),
             next_epoch: next_epoch.max(Epoch(1)),
             active: BTreeSet::new(),
-            queue: VecDeque::new(),
+            turns: Turns::default(),
             running: 0,
             removed: BTreeMap::new(),
         };
@@ -203,7 +208,7 @@ impl Controller {
             Intent::Remove { .. } => Some((*user, Stage::Removing)),
         };
         let unsettled: Vec<_> = controller.users.iter().filter_map(unsettled).collect();
-        for (user, stage) in unsettled {
+        for (user, stage) in controller.first_of(unsettled) {
             controller.enter(user, stage, "Start", out);
         }
         controller
@@ -255,7 +260,7 @@ impl Controller {
     /// Nothing is under way and nothing waits to be.
     pub fn is_idle(&self) -> bool {
         let idle = |managed: &Managed| managed.stage == Stage::Settled && managed.wants.nothing();
-        self.queue.is_empty() && self.users.values().all(idle)
+        self.turns.is_empty() && self.users.values().all(idle)
     }
 
     /// The user is to exist: behind an anchor, owned by a node.
@@ -275,14 +280,14 @@ impl Controller {
     }
 
     /// The users are to be owned by a node: in this order, as many at once as the
-    /// window allows.
+    /// window allows. Records of some more are made durable before their turn.
     pub fn move_users(
         &mut self,
         users: impl IntoIterator<Item = User>,
         to: NodeId,
         out: &mut Outputs,
     ) {
-        self.queue.extend(users.into_iter().map(|user| (user, to)));
+        self.turns.queue(users, to);
         self.begin_queued(out);
     }
 
@@ -353,6 +358,10 @@ impl Controller {
     pub fn persisted(&mut self, user: User, epoch: Epoch, out: &mut Outputs) {
         let Some(managed) = self.users.get(&user) else { return };
         if managed.stage == Stage::Storing && managed.epoch() == epoch {
+            self.turns.hurries = false;
+            if managed.turn != Turn::Come {
+                return self.wait_for_turn(user, epoch, out);
+            }
             let stage = match managed.record.intent {
                 Intent::Remove { .. } => Stage::Removing,
                 _ => Stage::PreparingTarget,
@@ -381,14 +390,6 @@ impl Controller {
         }
     }
 
-    fn begin_queued(&mut self, out: &mut Outputs) {
-        while self.running < self.settings.window
-            && let Some((user, to)) = self.queue.pop_front()
-        {
-            self.begin_move(user, to, out);
-        }
-    }
-
     fn begin_move(&mut self, user: User, to: NodeId, out: &mut Outputs) {
         let refusal = match (self.users.get(&user), self.nodes.get(&to)) {
             (None, _) => Some(Refusal::UnknownUser),
@@ -408,6 +409,7 @@ impl Controller {
         managed.record.intent = Intent::Move { target, lost: false, kept: None };
         managed.certain = true;
         managed.target_absent = false;
+        self.turns.taken(managed);
         self.enter(user, Stage::Storing, "Move", out);
     }
 

@@ -33,6 +33,9 @@ pub struct Settings {
     pub arrival: Arrival,
     /// Moves that the controller has under way at once; further ones wait.
     pub window: usize,
+    /// Further moves whose records the controller makes durable before their turn, so that
+    /// many records become durable together.
+    pub ahead: usize,
     /// Users that a station prepares for at once; more are refused.
     pub prepared: usize,
 }
@@ -47,6 +50,7 @@ impl Default for Settings {
             release: Duration::from_secs(2),
             arrival: Arrival::default(),
             window: 256,
+            ahead: 2048,
             prepared: 16_384,
         }
     }

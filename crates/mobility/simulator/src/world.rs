@@ -135,7 +135,7 @@ impl World {
         let mut random = Random::new(seed);
         let mut settings = Settings::default();
         if random.one_in_thousand(125) {
-            (settings.prepared, settings.window) = (2, 2);
+            (settings.prepared, settings.window, settings.ahead) = (2, 2, 2);
         }
         if Random::new(!seed).one_in_thousand(500) {
             settings.arrival = Arrival::Uplink;

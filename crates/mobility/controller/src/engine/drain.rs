@@ -29,7 +29,7 @@ impl Engine {
             cordon => self.cordoned.insert(node, cordon),
         };
         if before.unwrap_or(Cordon::Lifted) != cordon {
-            self.unwritten.push(Entry::Cordoned(node, cordon));
+            self.press(Entry::Cordoned(node, cordon));
         }
     }
 

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use weft_mobility_protocol::controller::Notice;
+use weft_mobility_protocol::controller::{Intent, Notice};
 use weft_mobility_protocol::{
     Controller, Envelope, Message, NodeId, Output, Settings, Timers, User,
 };
@@ -59,10 +59,10 @@ use upgrade::Upgrading;
 /// Inputs that are taken before records are made durable.
 const BATCH: usize = 4096;
 
-/// How long records wait for others, where each transaction goes to etcd.
-const GATHER: Duration = Duration::from_millis(50);
-/// Moves below which they do not.
-const MANY: usize = 64;
+/// How long records wait for others at most, where each transaction goes to etcd.
+const GATHER: Duration = Duration::from_millis(500);
+/// Records that do not wait for others.
+const MANY: usize = 8192;
 
 /// The machine and all that it needs.
 pub struct Engine {
@@ -95,6 +95,10 @@ pub struct Engine {
     counters: BTreeMap<&'static str, u64>,
     /// Entries that are not durable yet.
     unwritten: Vec<Entry>,
+    /// Something waits for one of them.
+    presses: bool,
+    /// When they are to become durable at the latest.
+    latest: Option<Instant>,
     /// Other records that are not.
     changes: Vec<Change>,
     /// Answers that wait for that.
@@ -142,6 +146,8 @@ impl Engine {
             events: Events::new(),
             counters: view::nothing_counted(),
             unwritten: Vec::new(),
+            presses: false,
+            latest: None,
             changes: Vec::new(),
             answers: Vec::new(),
             waiting,
@@ -176,9 +182,6 @@ impl Engine {
                     return self.commit();
                 }
             }
-            if !self.gather(inputs) {
-                return self.commit();
-            }
             let now = Instant::now();
             while let Some(key) = self.timers.due(now) {
                 self.drive(|machine, out| machine.timer(key, out));
@@ -188,7 +191,9 @@ impl Engine {
             self.rebalance(now);
             self.go_on_with_upgrade(now);
             self.sow();
-            self.commit()?;
+            if self.must_commit(now) {
+                self.commit()?;
+            }
         }
     }
 
@@ -205,42 +210,36 @@ impl Engine {
         true
     }
 
-    /// Waits a moment for what comes together while many users move, so that a transaction of
-    /// etcd carries as many moves as may be; false if the engine is to stop.
-    fn gather(&mut self, inputs: &Receiver<Input>) -> bool {
-        let until = Instant::now() + GATHER;
-        while self.is_worth_waiting() {
-            let left = until.saturating_duration_since(Instant::now());
-            match inputs.recv_timeout(left) {
-                Ok(input) => {
-                    if !self.take(input) {
-                        return false;
-                    }
-                }
-                Err(_) => break,
-            }
-            if left.is_zero() {
-                break;
-            }
+    /// Whether what was gathered is to become durable now. In etcd, where each write is a
+    /// transaction, records wait for others as long as nothing waits for them: those of moves
+    /// that have ended, and of moves before their turn.
+    fn must_commit(&mut self, now: Instant) -> bool {
+        let count = self.unwritten.len() + self.orders.unwritten();
+        if count == 0 && self.changes.is_empty() {
+            return !self.answers.is_empty();
         }
-        true
+        let latest = *self.latest.get_or_insert(now + GATHER);
+        self.configuration.replica().is_none()
+            || self.presses
+            || !self.answers.is_empty()
+            || !self.changes.is_empty()
+            || self.machine.is_short_of_records()
+            || count >= MANY
+            || latest <= now
     }
 
-    /// Whether more records will come soon than there are to be written. One user that moves
-    /// is never kept waiting.
-    fn is_worth_waiting(&self) -> bool {
-        let together = self.orders.under_way().min(self.configuration.window) / 2;
-        let gathered = self.unwritten.len();
-        self.configuration.replica().is_some()
-            && together >= MANY
-            && (1..together).contains(&gathered)
+    /// Makes an entry durable with the next ones, which is at once.
+    fn press(&mut self, entry: Entry) {
+        self.unwritten.push(entry);
+        self.presses = true;
     }
 
     /// When there is something to do although nothing arrives.
     fn next(&self) -> Option<Instant> {
         let own =
             [self.leases.next(), self.desired.next(), self.next_look(), self.upgrading.next()];
-        self.timers.next().into_iter().chain(own.into_iter().flatten()).min()
+        let own = own.into_iter().chain([self.latest]);
+        self.timers.next().into_iter().chain(own.flatten()).min()
     }
 
     fn arrived(&mut self, event: Event) {
@@ -298,6 +297,8 @@ impl Engine {
                 Output::SetTimer(key, after) => self.timers.set(key, Instant::now() + after),
                 Output::CancelTimer(key) => self.timers.cancel(key),
                 Output::Persist { user, record, .. } => {
+                    let is_settled = record.is_none_or(|record| record.intent == Intent::Settled);
+                    self.presses |= !is_settled && !self.machine.is_before_its_turn(user);
                     self.unwritten.push(Entry::Record(user, record));
                 }
                 Output::Count(counter) => *self.counters.entry(counter.name()).or_default() += 1,
@@ -337,6 +338,7 @@ impl Engine {
             }
             let written = std::mem::take(&mut self.unwritten);
             let changes = std::mem::take(&mut self.changes);
+            (self.presses, self.latest) = (false, None);
             self.journal.append_with(&written, changes, self.machine.next_epoch())?;
             self.join();
             for entry in written {

@@ -161,6 +161,11 @@ impl Orders {
         self.of_user.len()
     }
 
+    /// How much is to be made durable.
+    pub fn unwritten(&self) -> usize {
+        self.entries.len()
+    }
+
     /// What is to be made durable.
     pub fn take_entries(&mut self) -> Vec<Entry> {
         std::mem::take(&mut self.entries)

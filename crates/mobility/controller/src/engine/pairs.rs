@@ -58,7 +58,9 @@ impl Engine {
         let claim = Claim { epoch, stamp, standing, whole, hears, built };
         let answer = pair.claimed(from, claim, lease, Instant::now());
         if answer.is_new {
-            self.unwritten.push(Entry::Pair(pair.couple.first, pair.record));
+            let entry = Entry::Pair(pair.couple.first, pair.record);
+            self.unwritten.push(entry);
+            self.presses = true;
         }
         let epoch = pair.record.epoch;
         if answer.takes_over {

@@ -187,7 +187,7 @@ impl Engine {
             return Err(Refusal::UnknownUser);
         }
         // It was only in the configuration, and is not to begin after a restart.
-        self.unwritten.push(Entry::Record(user, None));
+        self.press(Entry::Record(user, None));
         Ok(())
     }
 
@@ -201,9 +201,9 @@ impl Engine {
         }
         self.drive(|machine, out| machine.node_gone(node, successor, out));
         let named = self.machine.gone().find(|(gone, ..)| *gone == node);
-        self.unwritten.extend(named.map(|(node, incarnation, successor)| {
-            Entry::Gone(node, Gone { incarnation, successor })
-        }));
+        if let Some((node, incarnation, successor)) = named {
+            self.press(Entry::Gone(node, Gone { incarnation, successor }));
+        }
         self.orders.target_gone(node);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The course of a move: its stages, what is asked in each, and what becomes of
 //! it when a node is gone.
 
-use super::{Controller, Intent, Managed, Notice, Outputs, Stage, Wants, resend};
+use super::{Controller, Intent, Managed, Notice, Outputs, Stage, Turn, Wants, resend};
 use crate::identity::{Leg, NodeId, User};
 use crate::message::{Message, RouteStage, Step};
 use crate::output::{Counter, Output};
@@ -30,7 +30,8 @@ impl Controller {
         managed.adopting = false;
         managed.renew = false;
         managed.wants = wants(stage, managed);
-        if stage != Stage::Settled && !std::mem::replace(&mut managed.counted, true) {
+        let has_begun = stage != Stage::Settled && managed.turn == Turn::Come;
+        if has_begun && !std::mem::replace(&mut managed.counted, true) {
             self.running += 1;
         }
         let Some(managed) = self.users.get_mut(&user) else { return };
@@ -186,6 +187,7 @@ impl Controller {
     ) -> bool {
         let Some(managed) = self.users.get_mut(&user) else { return false };
         match managed.stage {
+            Stage::Storing if source_gone => return self.hurry(user, out),
             Stage::Moving if source_gone && managed.record.owner.is_some() => {
                 let already = std::mem::replace(&mut managed.adopting, true);
                 if !already {
