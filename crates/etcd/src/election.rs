@@ -4,12 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use etcd_client::{Compare, CompareOp, KeyValue, PutOptions, Txn, TxnOp, WatchOptions};
-use tokio::time::{sleep, timeout};
-
-use crate::cluster::Cluster;
 use crate::error::EtcdError;
 use crate::layout::{self, ValueKind};
+use crate::requests::{Etcd, Fence, Found, Operation, Range};
 
 /// Pause after an attempt that came to nothing because etcd does not answer.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -41,9 +38,9 @@ pub struct Leader {
 }
 
 /// A replica that campaigns.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Election {
-    cluster: Cluster,
+    etcd: Arc<dyn Etcd>,
     candidate: Candidate,
     lease: Duration,
 }
@@ -52,14 +49,20 @@ pub struct Election {
 enum Attempt {
     Won(Leadership),
     /// Another one leads, as etcd says at this revision.
-    Lost(Leader, i64),
+    Lost(Leader, u64),
+}
+
+impl std::fmt::Debug for Election {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Election").field(&self.candidate).finish()
+    }
 }
 
 impl Election {
     /// A candidate whose lease, once it leads, lasts so many seconds; etcd takes no lease
     /// shorter than one and a half times the time of its own elections, 2 s by default.
-    pub fn new(cluster: Cluster, candidate: Candidate, lease: Duration) -> Election {
-        Election { cluster, candidate, lease }
+    pub fn new(etcd: Arc<dyn Etcd>, candidate: Candidate, lease: Duration) -> Election {
+        Election { etcd, candidate, lease }
     }
 
     /// Waits until this replica leads; `None` when it is told to stop. `seen` is called with
@@ -71,17 +74,15 @@ impl Election {
         mut seen: impl FnMut(Option<Leader>, Option<&EtcdError>),
     ) -> Option<Leadership> {
         while !stop.load(Ordering::Relaxed) {
-            let own = self.clone();
-            match self.cluster.wait(async move { own.attempt().await })? {
+            match self.attempt() {
                 Ok(Attempt::Won(leadership)) => return Some(leadership),
                 Ok(Attempt::Lost(leader, revision)) => {
                     seen(Some(leader), None);
-                    let own = self.clone();
-                    self.cluster.wait(async move { own.until_over(revision).await })?;
+                    self.etcd.wait_for_change(&self.key(), revision, LOOK);
                 }
                 Err(error) => {
                     seen(None, Some(&error));
-                    std::thread::sleep(PAUSE);
+                    self.etcd.sleep(PAUSE);
                 }
             }
         }
@@ -89,41 +90,27 @@ impl Election {
     }
 
     fn key(&self) -> String {
-        format!("{}leader", self.cluster.prefix())
+        format!("{}leader", self.etcd.prefix())
     }
 
-    async fn attempt(&self) -> Result<Attempt, EtcdError> {
-        if let (Some(leader), revision) = self.leader().await? {
+    fn attempt(&self) -> Result<Attempt, EtcdError> {
+        if let (Some(leader), revision) = self.leader()? {
             return Ok(Attempt::Lost(self.read(&leader)?, revision));
         }
-        let asked = Instant::now();
-        let seconds = self.lease.as_secs().max(1) as i64;
-        let granted = self.cluster.ask(async |mut client| client.lease_grant(seconds, None).await);
-        let granted = granted.await?;
-        let (lease, ttl) = (granted.id(), Duration::from_secs(granted.ttl().max(1) as u64));
+        let asked = self.etcd.now();
+        let (lease, ttl) = self.etcd.grant(self.lease)?;
         let Candidate { name, address } = &self.candidate;
-        let (key, said) = (self.key(), format!("{name}\n{address}"));
+        let said = format!("{name}\n{address}");
         let value = layout::value(ValueKind::Leader, said.as_bytes());
-        let written = self.cluster.ask(|mut client| {
-            let put =
-                TxnOp::put(key.clone(), value.clone(), Some(PutOptions::new().with_lease(lease)));
-            let is_free = Compare::create_revision(key.clone(), CompareOp::Equal, 0);
-            async move { client.txn(Txn::new().when([is_free]).and_then([put])).await }
-        });
+        let is_free = Fence { key: self.key(), made: 0 };
+        let put = Operation::Put { key: self.key(), value, lease };
         // A member that was slow may have written all the same: who leads is read in any case.
-        let written = written.await;
-        let (there, revision) = self.leader().await?;
+        let written = self.etcd.transact(Some(is_free), vec![put]);
+        let (there, revision) = self.leader()?;
         match there {
-            Some(there) if there.lease() == lease => {
-                let term = there.create_revision() as u64;
-                let until = Mutex::new(Some(asked + ttl));
-                let shared = Arc::new(Lease { id: lease, ttl, until });
-                tokio::spawn(keep(self.cluster.clone(), lease, Arc::downgrade(&shared)));
-                let cluster = self.cluster.clone();
-                Ok(Attempt::Won(Leadership { cluster, key, term, lease: shared }))
-            }
+            Some(there) if there.lease == lease => Ok(Attempt::Won(self.won(&there, asked, ttl))),
             there => {
-                revoke(&self.cluster, lease).await;
+                self.etcd.revoke(lease);
                 written?;
                 let gone = || EtcdError::Unreachable("another leader has just ended".to_owned());
                 Ok(Attempt::Lost(self.read(&there.ok_or_else(gone)?)?, revision))
@@ -131,50 +118,32 @@ impl Election {
         }
     }
 
-    /// The key of the leader, and the revision at which it was read.
-    async fn leader(&self) -> Result<(Option<KeyValue>, i64), EtcdError> {
-        let key = self.key();
-        let read = self.cluster.ask(|mut client| {
-            let key = key.clone();
-            async move { client.get(key, None).await }
-        });
-        let mut read = read.await?;
-        let revision = read.header().map_or(0, |header| header.revision());
-        Ok((read.take_kvs().pop(), revision))
+    /// This replica leads: its key is there, with a lease that was asked for then.
+    fn won(&self, there: &Found, asked: Instant, ttl: Duration) -> Leadership {
+        let until = Mutex::new(Some(asked + ttl));
+        let lease = Arc::new(Lease { id: there.lease, ttl, until });
+        let (etcd, id, held) = (self.etcd.clone(), there.lease, Arc::downgrade(&lease));
+        if !self.etcd.begin(Box::new(move || keep(etcd.as_ref(), id, &held))) {
+            // Without renewals it ends with its first lease.
+            tracing::error!("no thread for the renewal of the leader's lease");
+        }
+        Leadership { etcd: self.etcd.clone(), key: self.key(), term: there.made, lease }
     }
 
-    fn read(&self, there: &KeyValue) -> Result<Leader, EtcdError> {
+    /// The key of the leader, and the revision at which it was read.
+    fn leader(&self) -> Result<(Option<Found>, u64), EtcdError> {
+        let range = Range { from: self.key(), before: None, limit: 1, revision: 0 };
+        let mut page = self.etcd.range(range)?;
+        Ok((page.found.pop(), page.revision))
+    }
+
+    fn read(&self, there: &Found) -> Result<Leader, EtcdError> {
         let damaged = |what| EtcdError::Refused(format!("{}: {what}", self.key()));
-        let said = layout::said(ValueKind::Leader, there.value()).map_err(damaged)?;
+        let said = layout::said(ValueKind::Leader, &there.value).map_err(damaged)?;
         let text = String::from_utf8_lossy(said);
         let (name, address) = text.split_once('\n').unwrap_or((&text, ""));
-        let term = there.create_revision() as u64;
+        let term = there.made;
         Ok(Leader { name: name.to_owned(), address: address.to_owned(), term })
-    }
-
-    /// Returns when who leads has changed since a revision, and now and then.
-    async fn until_over(&self, revision: i64) {
-        let key = self.key();
-        let watched = self.cluster.ask(|mut client| {
-            let options = WatchOptions::new().with_start_revision(revision + 1);
-            let key = key.clone();
-            async move { client.watch(key, Some(options)).await }
-        });
-        let Ok(mut watched) = watched.await else { return sleep(PAUSE).await };
-        // The first answer says that it is watched.
-        let mut answers = 0;
-        let _ = timeout(LOOK, async {
-            while let Ok(Some(answer)) = watched.message().await {
-                answers += 1;
-                if answer.canceled() || !answer.events().is_empty() {
-                    return;
-                }
-            }
-        })
-        .await;
-        if answers == 0 {
-            sleep(PAUSE).await;
-        }
     }
 }
 
@@ -194,9 +163,9 @@ impl Lease {
     }
 
     /// Whether it is over, from now on for good.
-    fn is_over(&self) -> bool {
+    fn is_over(&self, now: Instant) -> bool {
         let mut until = self.until();
-        *until = until.filter(|until| Instant::now() < *until);
+        *until = until.filter(|until| now < *until);
         until.is_none()
     }
 
@@ -212,12 +181,18 @@ impl Lease {
 }
 
 /// This replica leads, until it is [over](Leadership::is_over) or resigns.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Leadership {
-    cluster: Cluster,
+    etcd: Arc<dyn Etcd>,
     key: String,
     term: u64,
     lease: Arc<Lease>,
+}
+
+impl std::fmt::Debug for Leadership {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Leadership").field("term", &self.term).finish_non_exhaustive()
+    }
 }
 
 impl Leadership {
@@ -228,7 +203,7 @@ impl Leadership {
 
     /// Whether it has ended, or may have: its lease was not renewed in time.
     pub fn is_over(&self) -> bool {
-        self.lease.is_over()
+        self.lease.is_over(self.etcd.now())
     }
 
     /// It is known to have ended.
@@ -236,50 +211,44 @@ impl Leadership {
         self.lease.end();
     }
 
-    pub(crate) fn cluster(&self) -> &Cluster {
-        &self.cluster
+    pub(crate) fn etcd(&self) -> &Arc<dyn Etcd> {
+        &self.etcd
     }
 
     /// What a transaction has to compare so that only this leader may write.
-    pub(crate) fn fence(&self) -> Compare {
-        Compare::create_revision(self.key.clone(), CompareOp::Equal, self.term as i64)
+    pub(crate) fn fence(&self) -> Fence {
+        Fence { key: self.key.clone(), made: self.term }
     }
 
     /// Lets another replica lead at once.
     pub fn resign(&self) {
         self.lose();
-        let (cluster, lease) = (self.cluster.clone(), self.lease.id);
-        self.cluster.wait(async move { revoke(&cluster, lease).await });
+        self.etcd.revoke(self.lease.id);
     }
-}
-
-async fn revoke(cluster: &Cluster, lease: i64) {
-    // One that cannot be given back ends by itself.
-    let _ = cluster.ask(async |mut client| client.lease_revoke(lease).await).await;
 }
 
 /// Renews a lease until it is known to be over, or what it was for is gone; then gives it back:
 /// an answer that came too late may have renewed it.
-async fn keep(cluster: Cluster, id: i64, held: Weak<Lease>) {
+fn keep(etcd: &dyn Etcd, id: i64, held: &Weak<Lease>) {
     let mut failed = false;
     let pause = |failed| {
         let lease = held.upgrade()?;
-        let left = (*lease.until())?.saturating_duration_since(Instant::now());
+        let left = (*lease.until())?.saturating_duration_since(etcd.now());
         Some(if failed { RETRY } else { left.min(lease.ttl / RENEWALS) })
     };
     while let Some(pause) = pause(failed) {
-        sleep(pause).await;
-        let asked = Instant::now();
-        let renewed = cluster.ask(async |mut client| client.lease_keep_alive(id).await).await;
+        etcd.sleep(pause);
+        let asked = etcd.now();
+        let renewed = etcd.renew(id);
         failed = renewed.is_err();
         let Some(lease) = held.upgrade() else { break };
         match renewed {
-            Ok(_) => lease.renew(asked),
-            Err(error) if error.to_string().contains("lease not found") => lease.end(),
+            Ok(true) => lease.renew(asked),
+            Ok(false) => lease.end(),
             Err(_) => {}
         }
     }
-    revoke(&cluster, id).await;
+    etcd.revoke(id);
 }
 
 #[cfg(test)]
@@ -292,10 +261,10 @@ mod tests {
         let lease = Lease { id: 1, ttl, until: Mutex::new(Some(Instant::now())) };
         // Nothing has been told yet, and etcd says that it lasts.
         lease.renew(Instant::now() + ttl);
-        assert!(!lease.is_over());
-        std::thread::sleep(3 * ttl);
-        assert!(lease.is_over());
+        assert!(!lease.is_over(Instant::now()));
+        let later = Instant::now() + 3 * ttl;
+        assert!(lease.is_over(later));
         lease.renew(Instant::now() + ttl);
-        assert!(lease.is_over(), "for good");
+        assert!(lease.is_over(Instant::now()), "for good");
     }
 }

@@ -15,6 +15,9 @@ pub enum EtcdError {
     /// has compacted and defragmented it.
     #[error("etcd has no space left: compact and defragment it, then `etcdctl alarm disarm`")]
     Full,
+    /// What is asked for is history that etcd has given up (compaction).
+    #[error("etcd has compacted what is asked for")]
+    Compacted,
     /// etcd refuses: who asks may not, or the request cannot be.
     #[error("etcd refuses: {0}")]
     Refused(String),
@@ -54,6 +57,9 @@ pub(crate) fn sort(error: &etcd_client::Error) -> Outcome {
     let said = text.rsplit("message: ").next().unwrap_or(&text).trim_matches('"').to_owned();
     if text.contains("database space exceeded") {
         return Outcome::Final(EtcdError::Full);
+    }
+    if text.contains("has been compacted") {
+        return Outcome::Final(EtcdError::Compacted);
     }
     let refused = ["permission denied", "authentication", "invalid auth", "too many operations"]
         .iter()

@@ -16,9 +16,13 @@ mod election;
 mod error;
 mod layout;
 pub mod local;
+pub mod model;
+mod remote;
+mod requests;
 mod store;
 
 pub use self::cluster::{Cluster, Options};
 pub use self::election::{Candidate, Election, Leader, Leadership};
 pub use self::error::EtcdError;
+pub use self::requests::{Carried, Etcd, Fence, Found, Operation, Page, Range};
 pub use self::store::{Counts, EtcdStore};

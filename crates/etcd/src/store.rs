@@ -12,13 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use etcd_client::{DeleteOptions, GetOptions, Txn, TxnOp, TxnOpResponse};
 use weft_state::{Change, EachRecord, Kind, Owner, RecordStore, Records, StateError};
 
-use crate::cluster::Cluster;
 use crate::election::Leadership;
 use crate::error::EtcdError;
 use crate::layout::{self, Changes, Group, ValueKind};
+use crate::requests::{Etcd, Operation as Request, Range};
 
 /// Octets of one entry of the log: a request has at most 1.5 MiB by default.
 const PART: usize = 1 << 20;
@@ -30,9 +29,8 @@ const LOG_ENTRIES: usize = 4096;
 /// Groups that one transaction folds, and their octets.
 const GROUPS_AT_ONCE: usize = 32;
 const FOLDED_AT_ONCE: usize = 512 << 10;
-/// Keys that are read at once, and octets of an answer.
-const PAGE: i64 = 24;
-const ANSWER: usize = 64 << 20;
+/// Keys that are read at once.
+const PAGE: u64 = 24;
 /// Pause before a transaction is tried again.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How often the log of the program says that etcd does not take what is to be written.
@@ -76,9 +74,8 @@ struct Unfolded {
 }
 
 /// Records of the leader.
-#[derive(Debug)]
 pub struct EtcdStore {
-    cluster: Cluster,
+    etcd: Arc<dyn Etcd>,
     leadership: Leadership,
     stop: Arc<AtomicBool>,
     /// The next entry of the log.
@@ -89,6 +86,12 @@ pub struct EtcdStore {
     unfolded: BTreeMap<Group, Unfolded>,
     counts: Arc<Counts>,
     limits: (usize, usize),
+}
+
+impl std::fmt::Debug for EtcdStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EtcdStore").field("next", &self.next).finish_non_exhaustive()
+    }
 }
 
 impl EtcdStore {
@@ -103,7 +106,7 @@ impl EtcdStore {
         stop: Arc<AtomicBool>,
     ) -> Result<EtcdStore, StateError> {
         let mut store = EtcdStore {
-            cluster: leadership.cluster().clone(),
+            etcd: leadership.etcd().clone(),
             leadership,
             stop,
             next: 1,
@@ -256,20 +259,22 @@ impl EtcdStore {
     }
 
     fn path(&self, key: &str) -> PathBuf {
-        format!("etcd {}{key}", self.cluster.prefix()).into()
+        format!("etcd {}{key}", self.etcd.prefix()).into()
     }
 
     /// Carries out puts and removals in one transaction, if this replica still leads. Waits
     /// for an etcd that does not answer, or is full, as long as that may be.
     fn commit(&self, operations: &[Operation]) -> Result<(), StateError> {
-        let prefix = self.cluster.prefix();
-        let operation = |operation: &Operation| match operation {
-            Operation::Put(key, value) => TxnOp::put(format!("{prefix}{key}"), value.clone(), None),
-            Operation::Remove(key) => TxnOp::delete(format!("{prefix}{key}"), None),
+        let prefix = self.etcd.prefix();
+        let key = |key: &str| format!("{prefix}{key}");
+        let request = |operation: &Operation| match operation {
+            Operation::Put(name, value) => {
+                Request::Put { key: key(name), value: value.clone(), lease: 0 }
+            }
+            Operation::Remove(name) => Request::Remove(key(name)),
             Operation::Cut(first, end) => {
-                let [first, end] =
-                    [first, end].map(|at| format!("{prefix}{}", layout::log_key(*at)));
-                TxnOp::delete(first, Some(DeleteOptions::new().with_range(end)))
+                let [first, end] = [first, end].map(|at| key(&layout::log_key(*at)));
+                Request::RemoveRange(first, end)
             }
         };
         let octets = |operation: &Operation| match operation {
@@ -277,119 +282,98 @@ impl EtcdStore {
             Operation::Remove(_) | Operation::Cut(..) => 0,
         };
         let length: u64 = operations.iter().map(octets).sum();
-        let operations: Vec<_> = operations.iter().map(operation).collect();
+        let requests: Vec<_> = operations.iter().map(request).collect();
         let mut said: Option<Instant> = None;
         loop {
-            if self.leadership.is_over() || self.stop.load(Ordering::Relaxed) {
-                return Err(StateError::Deposed(format!("etcd {prefix}")));
-            }
-            let transaction =
-                Txn::new().when([self.leadership.fence()]).and_then(operations.clone());
-            let cluster = self.cluster.clone();
-            let asked = self.cluster.wait(async move {
-                let request = |mut client: etcd_client::Client| {
-                    let transaction = transaction.clone();
-                    async move { client.txn(transaction).await }
-                };
-                cluster.ask(request).await.map(|answer| answer.succeeded())
-            });
-            match asked {
-                Some(Ok(true)) => {
+            self.check_leadership()?;
+            match self.etcd.transact(Some(self.leadership.fence()), requests.clone()) {
+                Ok(Some(_)) => {
                     self.counts.transactions.fetch_add(1, Ordering::Relaxed);
                     self.counts.octets.fetch_add(length, Ordering::Relaxed);
                     return Ok(());
                 }
-                Some(Ok(false)) => self.leadership.lose(),
-                Some(Err(error)) if error.is_passing() => {
-                    if said.is_none_or(|said| said.elapsed() > REMINDER) {
+                Ok(None) => self.leadership.lose(),
+                Err(error) if error.is_passing() => {
+                    let now = self.etcd.now();
+                    if said.is_none_or(|said| now.duration_since(said) > REMINDER) {
                         tracing::warn!("records wait: {error}");
-                        said = Some(Instant::now());
+                        said = Some(now);
                     }
-                    std::thread::sleep(PAUSE);
+                    self.etcd.sleep(PAUSE);
                 }
-                Some(Err(error)) => return Err(error.of_store(prefix)),
-                None => return Err(StateError::Deposed(format!("etcd {prefix}"))),
+                Err(error) => return Err(error.of_store(prefix)),
             }
         }
     }
 
-    /// Asks until there is an answer, or this replica no longer leads.
-    fn read<T: Send + 'static, F>(&self, request: impl Fn(Cluster) -> F) -> Result<T, StateError>
-    where
-        F: Future<Output = Result<T, EtcdError>> + Send + 'static,
-    {
-        let prefix = self.cluster.prefix();
+    fn check_leadership(&self) -> Result<(), StateError> {
+        if self.leadership.is_over() || self.stop.load(Ordering::Relaxed) {
+            return Err(StateError::Deposed(format!("etcd {}", self.etcd.prefix())));
+        }
+        Ok(())
+    }
+
+    /// Asks until there is an answer, or this replica no longer leads. `None` if etcd has given
+    /// up the revision that is asked for.
+    fn read<T>(
+        &self,
+        request: impl Fn(&dyn Etcd) -> Result<T, EtcdError>,
+    ) -> Result<Option<T>, StateError> {
         loop {
-            if self.leadership.is_over() || self.stop.load(Ordering::Relaxed) {
-                return Err(StateError::Deposed(format!("etcd {prefix}")));
-            }
-            match self.cluster.wait(request(self.cluster.clone())) {
-                Some(Ok(answer)) => return Ok(answer),
-                Some(Err(error)) if error.is_passing() => std::thread::sleep(PAUSE),
-                Some(Err(error)) => return Err(error.of_store(prefix)),
-                None => return Err(StateError::Deposed(format!("etcd {prefix}"))),
+            self.check_leadership()?;
+            match request(self.etcd.as_ref()) {
+                Ok(answer) => return Ok(Some(answer)),
+                Err(EtcdError::Compacted) => return Ok(None),
+                Err(error) if error.is_passing() => self.etcd.sleep(PAUSE),
+                Err(error) => return Err(error.of_store(self.etcd.prefix())),
             }
         }
     }
 
     /// The values of keys; none where there is none.
     fn values(&self, keys: &[String]) -> Result<Vec<Option<Vec<u8>>>, StateError> {
-        let prefix = self.cluster.prefix();
-        let keys: Vec<_> = keys.iter().map(|key| format!("{prefix}{key}")).collect();
-        self.read(|cluster| {
-            let gets: Vec<_> = keys.iter().map(|key| TxnOp::get(key.clone(), None)).collect();
-            async move {
-                let answer = cluster.ask(|client| {
-                    let mut client = client.kv_client().max_decoding_message_size(ANSWER);
-                    let transaction = Txn::new().and_then(gets.clone());
-                    async move { client.txn(transaction).await }
-                });
-                let value = |answer: TxnOpResponse| match answer {
-                    TxnOpResponse::Get(mut answer) => {
-                        answer.take_kvs().pop().map(|there| there.into_key_value().1)
-                    }
-                    _ => None,
-                };
-                Ok(answer.await?.op_responses().into_iter().map(value).collect())
-            }
-        })
+        let prefix = self.etcd.prefix();
+        let gets = || keys.iter().map(|key| Request::Get(format!("{prefix}{key}"))).collect();
+        let read = self.read(|etcd| etcd.transact(None, gets()))?;
+        let read = read.flatten().unwrap_or_default();
+        Ok(read.into_iter().map(|there| there.map(|there| there.value)).collect())
     }
 
     /// Keys behind the prefix, with their values, in order: one, or all that begin so.
     fn range(&self, key: &str, all: bool) -> Result<Vec<(String, Vec<u8>)>, StateError> {
-        let prefix = self.cluster.prefix().to_owned();
-        let first = format!("{prefix}{key}");
-        let mut end = first.clone().into_bytes();
-        // The last octet of a prefix of ours is a `/` or a letter.
-        if let Some(last) = end.last_mut() {
-            *last += 1;
+        loop {
+            if let Some(found) = self.range_at_once(key, all)? {
+                return Ok(found);
+            }
         }
+    }
+
+    /// The same, in pages of one revision; `None` if etcd has given that revision up meanwhile.
+    fn range_at_once(
+        &self,
+        key: &str,
+        all: bool,
+    ) -> Result<Option<Vec<(String, Vec<u8>)>>, StateError> {
+        let prefix = self.etcd.prefix();
+        let first = format!("{prefix}{key}");
+        // The last letter of a prefix of ours is followed by another one.
+        let mut end = first.clone();
+        let last = end.pop().map_or('0', |last| char::from(last as u8 + 1));
+        end.push(last);
         let (mut from, mut found, mut revision) = (first, Vec::new(), 0);
         loop {
-            let page = self.read(|cluster| {
-                let options = GetOptions::new().with_limit(PAGE).with_revision(revision);
-                let options = if all { options.with_range(end.clone()) } else { options };
-                let from = from.clone();
-                async move {
-                    let answer = cluster.ask(|client| {
-                        let mut client = client.kv_client().max_decoding_message_size(ANSWER);
-                        let (from, options) = (from.clone(), options.clone());
-                        async move { client.get(from, Some(options)).await }
-                    });
-                    answer.await
-                }
+            let before = all.then(|| end.clone());
+            let range = Range { from, before, limit: PAGE, revision };
+            let Some(page) = self.read(|etcd| etcd.range(range.clone()))? else { return Ok(None) };
+            // Later pages are of the revision of the first.
+            revision = if revision == 0 { page.revision } else { revision };
+            from = page.found.last().map(|last| format!("{}\0", last.key)).unwrap_or_default();
+            let named = page.found.into_iter().map(|there| {
+                (there.key.get(prefix.len()..).unwrap_or_default().to_owned(), there.value)
             });
-            let mut page = page?;
-            revision = page.header().map_or(0, |header| header.revision());
-            let more = page.more();
-            for there in page.take_kvs() {
-                let (key, value) = there.into_key_value();
-                let text = String::from_utf8_lossy(&key).into_owned();
-                from = format!("{text}\0");
-                found.push((text[prefix.len().min(text.len())..].to_owned(), value));
-            }
-            if !more {
-                return Ok(found);
+            found.extend(named);
+            if !page.more {
+                return Ok(Some(found));
             }
         }
     }
@@ -423,12 +407,16 @@ impl Records for EtcdStore {
 }
 
 impl RecordStore for EtcdStore {
+    fn is_current(&self) -> bool {
+        !self.leadership.is_over()
+    }
+
     fn write(&mut self, changes: &[Change]) -> Result<(), StateError> {
         let stored: BTreeMap<_, _> = changes.iter().map(Change::stored).collect();
         let is_long = |octets: &[u8]| octets.len() > LONGEST;
         if stored.iter().any(|(key, record)| is_long(key) || record.is_some_and(is_long)) {
             let error = EtcdError::Refused(format!("a record has at most {LONGEST} octets"));
-            return Err(error.of_store(self.cluster.prefix()));
+            return Err(error.of_store(self.etcd.prefix()));
         }
         let mut parts = vec![vec![0]];
         for (key, record) in &stored {

@@ -49,6 +49,12 @@ pub trait RecordStore: Records + Send {
     /// # Errors
     /// [`StateError`]; [`StateError::Deposed`] when another process writes there now.
     fn write(&mut self, changes: &[Change]) -> Result<(), StateError>;
+
+    /// Whether what was read and written is still what there is: false when another process may
+    /// have written since.
+    fn is_current(&self) -> bool {
+        true
+    }
 }
 
 /// Longest key and longest record that are read from another process, in octets.

@@ -99,7 +99,7 @@ fn an_etcd_that_is_not_there_is_named() {
     };
     let cluster = Cluster::new(options).unwrap();
     let candidate = weft_etcd::Candidate { name: "a".to_owned(), address: String::new() };
-    let election = weft_etcd::Election::new(cluster, candidate, Duration::from_secs(2));
+    let election = weft_etcd::Election::new(Arc::new(cluster), candidate, Duration::from_secs(2));
     let stop = AtomicBool::new(false);
     let mut said = String::new();
     let led = election.campaign(&stop, |leader, error| {

@@ -37,7 +37,7 @@ impl Site {
     pub fn election(&self, name: &str) -> Election {
         let cluster = Cluster::new(self.members.options(PREFIX)).unwrap();
         let address = format!("http://{name}");
-        Election::new(cluster, Candidate { name: name.to_owned(), address }, LEASE)
+        Election::new(Arc::new(cluster), Candidate { name: name.to_owned(), address }, LEASE)
     }
 
     /// A replica that leads, as soon as no other does.

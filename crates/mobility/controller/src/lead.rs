@@ -9,9 +9,10 @@ use weft_mobility_protocol::NodeId;
 use weft_mobility_transport::{Options, Security, Token, Transport, TransportError};
 
 use crate::config::Configuration;
-use crate::engine::{Engine, Handle};
+use crate::engine::{Engine, Handle, Surroundings};
 use crate::journal::{Journal, JournalError, Recovered};
 use crate::members::Members;
+use crate::surroundings::Clock;
 
 /// What it takes to lead.
 #[derive(Debug)]
@@ -59,7 +60,9 @@ impl Means {
         let (configuration, sender) = (self.configuration.clone(), transport.sender());
         let members = self.members.clone();
         let work = move || {
-            let engine = Engine::new(configuration, members, journal, &recovered, sender, waiting);
+            let around =
+                Surroundings { network: Arc::new(sender), clock: Clock::default(), waiting };
+            let engine = Engine::new(configuration, members, journal, &recovered, around);
             drop(recovered);
             if let Err(error) = engine.run(&received) {
                 ended(error);

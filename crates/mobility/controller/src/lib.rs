@@ -24,5 +24,6 @@ mod pair;
 mod replica;
 mod running;
 mod standing;
+pub mod surroundings;
 
 pub use running::{Controller, StartError};

@@ -54,7 +54,7 @@ impl Running {
         let work = move || {
             let address = replica.address.clone().unwrap_or_default();
             let candidate = Candidate { name: replica.name.clone(), address };
-            let election = Election::new(cluster, candidate, replica.lease);
+            let election = Election::new(Arc::new(cluster), candidate, replica.lease);
             while let Some(leadership) = campaign(&election, &told, &site) {
                 let term = leadership.term();
                 tracing::info!(term, "this replica leads");

@@ -25,6 +25,7 @@ mod user;
 mod world;
 
 pub use check::{Promise, Violation};
+pub use random::Random;
 pub use scenario::{Faults, Mutation, Scenario};
 pub use statistics::Statistics;
 pub use world::{Outcome, run};

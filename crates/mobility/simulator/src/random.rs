@@ -5,9 +5,10 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// A sequence of numbers that follows from its seed.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(Xoshiro256PlusPlus);
+pub struct Random(Xoshiro256PlusPlus);
 
 impl Random {
+    /// The sequence of a seed.
     pub fn new(seed: u64) -> Random {
         Random(Xoshiro256PlusPlus::seed_from_u64(seed))
     }

@@ -1,6 +1,7 @@
 //! `weft simulate`: protocols under faults, in virtual time.
 
 mod function_move;
+mod site;
 
 use std::fmt::Write;
 use std::time::Instant;
@@ -28,6 +29,9 @@ enum Protocol {
     /// A function moves between two nodes while messages are lost, nodes and
     /// commands die, and parts of a node fail; every promise is checked
     FunctionMove(function_move::Arguments),
+    /// Replicas of the controller lead a site on etcd while they die, stand still and are cut
+    /// off, nodes die, and etcd fails; every promise is checked
+    Site(site::Arguments),
 }
 
 #[derive(clap::Args)]
@@ -92,6 +96,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let arguments = match arguments.what {
         Protocol::Handover(arguments) => arguments,
         Protocol::FunctionMove(arguments) => return function_move::run(&arguments),
+        Protocol::Site(arguments) => return site::run(&arguments),
     };
     let scenario = scenario(&arguments)?;
     let (mut all, start) = (Statistics::default(), Instant::now());

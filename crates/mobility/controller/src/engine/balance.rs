@@ -52,8 +52,7 @@ pub struct Levelling {
 
 impl Balance {
     /// Nothing is known of any station.
-    pub fn new() -> Balance {
-        let now = Instant::now();
+    pub fn new(now: Instant) -> Balance {
         Balance { began: now, next: now, seen: balance::Balance::default() }
     }
 }
@@ -90,7 +89,7 @@ impl Engine {
     /// # Errors
     /// [`OrderError::Few`] where there are no two stations, and [`OrderError::Unmeasured`].
     pub fn level(&mut self, by: Option<Measure>, is_dry: bool) -> Result<Levelling, OrderError> {
-        let now = Instant::now();
+        let now = self.clock.now();
         let (measure, before) = match by {
             None => self.measured(now),
             Some(by) => {
@@ -155,7 +154,7 @@ impl Engine {
             let (from_name, to_name) = (self.name(*from), self.name(*to));
             tracing::info!(users = users.len(), from = from_name, to = to_name, "users are spread");
             let said = format!("{} from {from_name}", users.len());
-            self.events.tell(Happening::spread(to_name, said));
+            self.tell_event(Happening::spread(to_name, said));
             let number = self.open_order(*to, *from, &users);
             self.drive(|machine, out| machine.move_users(users, *to, out));
             orders.extend(self.order(number));

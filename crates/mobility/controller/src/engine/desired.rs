@@ -1,6 +1,6 @@
 //! What the site is to be: documents come in, and nodes come to run as they say.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use weft_mobility_protocol::NodeId;
 use weft_mobility_transport::{Report, note::Note};
@@ -51,12 +51,12 @@ pub struct Standing {
 
 impl Desired {
     /// Goes on where the history ends.
-    pub fn new(history: History) -> Desired {
+    pub fn new(history: History, now: Instant) -> Desired {
         let mut desired = Desired {
             history,
             set: Set::default(),
             rollout: Rollout::new(),
-            began: Instant::now(),
+            began: now,
             look: true,
         };
         let newest =
@@ -83,21 +83,22 @@ impl Desired {
         self.look = true;
     }
 
-    fn now(&self) -> Duration {
-        self.began.elapsed()
+    /// Time since it began.
+    fn since(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.began)
     }
 
     /// A node has connected, or is away.
-    pub fn connected(&mut self, node: &str, is: bool) {
-        self.rollout.connected(node, is, self.now());
+    pub fn connected(&mut self, node: &str, is: bool, now: Instant) {
+        self.rollout.connected(node, is, self.since(now));
         self.look = true;
     }
 
     /// A node says how it runs.
-    pub fn said(&mut self, node: &str, report: Report) {
+    pub fn said(&mut self, node: &str, report: Report, now: Instant) {
         let Report { generation, refused, received, dropped, reason } = report;
         let said = Said { generation, refused, received, dropped, reason };
-        self.rollout.said(node, said, self.now());
+        self.rollout.said(node, said, self.since(now));
         self.look = true;
     }
 
@@ -107,8 +108,8 @@ impl Desired {
     }
 
     /// When there is something to do although nothing happens.
-    pub fn next(&self) -> Option<Instant> {
-        Some(self.began + self.rollout.next(self.now())?)
+    pub fn next(&self, now: Instant) -> Option<Instant> {
+        Some(self.began + self.rollout.next(self.since(now))?)
     }
 
     /// How users are spread over stations; none where they stay where they are.
@@ -117,9 +118,9 @@ impl Desired {
     }
 
     /// Whether nodes are being changed, or are about to be.
-    pub fn is_restless(&self) -> bool {
+    pub fn is_restless(&self, now: Instant) -> bool {
         matches!(self.phase(), Phase::Rolling | Phase::RollingBack)
-            || self.rollout.is_restless(self.now())
+            || self.rollout.is_restless(self.since(now))
     }
 
     /// What becomes of the newest revision.
@@ -163,7 +164,7 @@ impl Engine {
     }
 
     fn revise(&mut self, set: Set, note: String, phase: Phase, reason: String) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = self.clock.since_1970();
         let desired = &mut self.desired;
         let (number, changes) = desired.history.add(now.as_secs(), note, set.kept(), phase, reason);
         desired.set = set;
@@ -178,19 +179,19 @@ impl Engine {
         if self.upgrading.is_busy() {
             return;
         }
-        let is_due = self.desired.next().is_some_and(|at| at <= Instant::now());
+        let now = self.clock.now();
+        let is_due = self.desired.next(now).is_some_and(|at| at <= now);
         if !std::mem::take(&mut self.desired.look) && !is_due {
             return;
         }
-        let now = self.desired.now();
-        for action in self.desired.rollout.step(now) {
+        for action in self.desired.rollout.step(self.desired.since(now)) {
             match action {
                 Action::Tell(described) => self.tell(described),
                 Action::Complete => self.complete(),
                 Action::Failed { node, reason } => {
                     tracing::warn!(node, "a node does not do well with its settings: {reason}");
                     let reason = format!("{node}: {reason}");
-                    self.events.tell(Happening::rollout("failed", Some(node), reason.clone()));
+                    self.tell_event(Happening::rollout("failed", Some(node), reason.clone()));
                     if self.desired.history.progress.phase == Phase::Rolling {
                         self.roll_back(reason);
                     }
@@ -218,7 +219,7 @@ impl Engine {
             self.changes.push(change);
             let said = format!("nodes run as revision {revision} says");
             tracing::info!(revision, "{said}");
-            self.events.tell(Happening::rollout("complete", None, said));
+            self.tell_event(Happening::rollout("complete", None, said));
         }
     }
 
@@ -265,6 +266,6 @@ impl Engine {
     /// A node says how it runs.
     pub(super) fn reported(&mut self, node: NodeId, report: Report) {
         let name = self.name(node);
-        self.desired.said(&name, report);
+        self.desired.said(&name, report, self.clock.now());
     }
 }

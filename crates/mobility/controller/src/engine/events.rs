@@ -1,6 +1,6 @@
 //! What happens, told to all who listen.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
@@ -59,11 +59,10 @@ impl Events {
         Events { sender: broadcast::Sender::new(WAITING), number: 0 }
     }
 
-    /// Tells all listeners.
-    pub fn tell(&mut self, happening: Happening) {
+    /// Tells all listeners, at that time.
+    pub fn tell(&mut self, happening: Happening, since_1970: Duration) {
         self.number += 1;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let time = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        let time = u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX);
         // There may be no listener.
         let _ = self.sender.send(Happening { number: self.number, time, ..happening });
     }

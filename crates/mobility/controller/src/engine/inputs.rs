@@ -15,18 +15,25 @@ use super::Engine;
 const MOST_WAITING: usize = 1 << 18;
 
 /// Gives an answer to the thread that has asked.
-pub(crate) type Answer = Box<dyn FnOnce() + Send>;
+pub type Answer = Box<dyn FnOnce() + Send>;
 
-type Question = Box<dyn FnOnce(&mut Engine) -> Answer + Send>;
+/// Asks or changes something, and says what came of it once that is durable.
+pub type Question = Box<dyn FnOnce(&mut Engine) -> Answer + Send>;
 
 /// What the engine is given.
-pub(crate) enum Input {
+pub enum Input {
     /// By the transport.
     Arrived(Event),
     /// By a thread that wants to know or change something.
     Ask(Question),
     /// It is over.
     Stop,
+}
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Input")
+    }
 }
 
 /// There is no engine: it has stopped, or another replica leads.

@@ -96,7 +96,7 @@ impl Engine {
                     self.changes.push(journal::member(&member));
                     self.joining.push(member.place());
                 }
-                self.events.tell(Happening::registered(name));
+                self.tell_event(Happening::registered(name));
             }
             Ok(None) => {}
             // It is refused again and again, so the log says it at most once for each name.
@@ -121,7 +121,7 @@ impl Engine {
             if self.leases.ended.insert(node) {
                 let name = self.name(node);
                 tracing::warn!(node = node.0, name, "the lease of a node has ended");
-                self.events.tell(Happening::expired(name));
+                self.tell_event(Happening::expired(name));
             }
             if self.adopts && !self.adopt(node) {
                 self.leases.ends.insert(node, now + AGAIN);

@@ -27,19 +27,19 @@ use weft_mobility_protocol::controller::{Intent, Notice};
 use weft_mobility_protocol::{
     Controller, Envelope, Message, NodeId, Output, Settings, Timers, User,
 };
-use weft_mobility_transport::{Event, PeerAddress, Sender};
+use weft_mobility_transport::{Event, PeerAddress};
 use weft_state::Change;
 
 use crate::config::Configuration;
 use crate::journal::{Cordon, Entry, Gone, Journal, JournalError, Recovered};
 use crate::members::Members;
 use crate::pair::Pair;
+use crate::surroundings::{Clock, Network};
 
 pub use balance::{Levelling, Measure};
 pub use desired::{Outcome, Standing as SiteStanding};
 pub use events::{Happening, Watcher};
-pub(crate) use inputs::{Answer, Input};
-pub use inputs::{Handle, Stopped};
+pub use inputs::{Answer, Handle, Input, Question, Stopped};
 pub use load::NodeLoad;
 pub use membership::NotRemoved;
 pub use orders::{Order, OrderError, Ways};
@@ -64,12 +64,29 @@ const GATHER: Duration = Duration::from_millis(500);
 /// Records that do not wait for others.
 const MANY: usize = 8192;
 
+/// What an engine works in.
+pub struct Surroundings {
+    /// Connections with nodes.
+    pub network: Arc<dyn Network>,
+    /// What it tells the time by.
+    pub clock: Clock,
+    /// Inputs that have arrived and were not taken: counted up by who gives them.
+    pub waiting: Arc<AtomicUsize>,
+}
+
+impl std::fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Surroundings").field("clock", &self.clock).finish_non_exhaustive()
+    }
+}
+
 /// The machine and all that it needs.
 pub struct Engine {
     configuration: Arc<Configuration>,
     machine: Controller,
     journal: Journal,
-    transport: Sender,
+    transport: Arc<dyn Network>,
+    clock: Clock,
     timers: Timers<Instant>,
     orders: Orders,
     seeds: Seeds,
@@ -108,14 +125,17 @@ pub struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(
+    /// Goes on where the journal ends.
+    pub fn new(
         configuration: Arc<Configuration>,
         members: Members,
         journal: Journal,
         recovered: &Recovered,
-        transport: Sender,
-        waiting: Arc<AtomicUsize>,
+        around: Surroundings,
     ) -> Engine {
+        let Surroundings { network: transport, clock, waiting } = around;
+        let now = clock.now();
+        let orders = Orders::new(&recovered.orders, clock.since_1970());
         let settings = Settings { window: configuration.window, ..Settings::default() };
         let known = |(user, record): (&User, &Option<_>)| Some((*user, (*record)?));
         let records = recovered.records.iter().filter_map(known);
@@ -124,24 +144,25 @@ impl Engine {
         let membership = configuration.membership;
         let lease = membership.map(|membership| membership.lease);
         let mut engine = Engine {
-            leases: Leases::new(lease, &members, Instant::now()),
+            leases: Leases::new(lease, &members, now),
             loads: Loads::default(),
             adopts: membership.is_some_and(|membership| membership.adopt),
             members,
-            desired: Desired::new(recovered.history.clone()),
-            balance: Balance::new(),
-            upgrading: Upgrading::new(recovered.upgrade.clone()),
+            desired: Desired::new(recovered.history.clone(), now),
+            balance: Balance::new(now),
+            upgrading: Upgrading::new(recovered.upgrade.clone(), &clock),
             joining: Vec::new(),
             unfit: HashSet::new(),
             seeds: Seeds::new(&configuration.users, &recovered.records),
-            pairs: pairs::recovered(&configuration, recovered),
+            pairs: pairs::recovered(&configuration, recovered, now),
             unpaired: BTreeSet::new(),
             configuration,
             machine,
             journal,
             transport,
+            clock,
             timers: Timers::default(),
-            orders: Orders::new(&recovered.orders),
+            orders,
             cordoned: recovered.cordoned.clone(),
             events: Events::new(),
             counters: view::nothing_counted(),
@@ -170,31 +191,43 @@ impl Engine {
             let next = self.next();
             let first = match next {
                 None => inputs.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(at) => inputs.recv_timeout(at.saturating_duration_since(Instant::now())),
+                Some(at) => inputs.recv_timeout(at.saturating_duration_since(self.clock.now())),
             };
             let first = match first {
                 Ok(input) => Some(input),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
-            for input in first.into_iter().chain(inputs.try_iter().take(BATCH)) {
-                if !self.take(input) {
-                    return self.commit();
-                }
-            }
-            let now = Instant::now();
-            while let Some(key) = self.timers.due(now) {
-                self.drive(|machine, out| machine.timer(key, out));
-            }
-            self.expire(now);
-            self.roll();
-            self.rebalance(now);
-            self.go_on_with_upgrade(now);
-            self.sow();
-            if self.must_commit(now) {
-                self.commit()?;
+            if !self.round(first.into_iter().chain(inputs.try_iter().take(BATCH)))? {
+                return Ok(());
             }
         }
+    }
+
+    /// Takes inputs, and does what is to be done by now; false if the engine is to stop.
+    ///
+    /// # Errors
+    /// When records cannot be made durable.
+    pub fn round(&mut self, inputs: impl Iterator<Item = Input>) -> Result<bool, JournalError> {
+        for input in inputs {
+            if !self.take(input) {
+                self.commit()?;
+                return Ok(false);
+            }
+        }
+        let now = self.clock.now();
+        while let Some(key) = self.timers.due(now) {
+            self.drive(|machine, out| machine.timer(key, out));
+        }
+        self.expire(now);
+        self.roll();
+        self.rebalance(now);
+        self.go_on_with_upgrade(now);
+        self.sow();
+        if self.must_commit(now) {
+            self.commit()?;
+        }
+        Ok(true)
     }
 
     /// Takes an input; false if it is the last one.
@@ -235,9 +268,10 @@ impl Engine {
     }
 
     /// When there is something to do although nothing arrives.
-    fn next(&self) -> Option<Instant> {
+    pub fn next(&self) -> Option<Instant> {
+        let now = self.clock.now();
         let own =
-            [self.leases.next(), self.desired.next(), self.next_look(), self.upgrading.next()];
+            [self.leases.next(), self.desired.next(now), self.next_look(), self.upgrading.next()];
         let own = own.into_iter().chain([self.latest]);
         self.timers.next().into_iter().chain(own.flatten()).min()
     }
@@ -247,23 +281,23 @@ impl Engine {
         match event {
             Event::Message(envelope) => self.message(envelope),
             Event::Connected(node) => {
-                self.leases.connected(node, true, Instant::now());
+                self.leases.connected(node, true, self.clock.now());
                 let name = self.name(node);
-                self.desired.connected(&name, true);
-                self.upgrading.connected(&name);
-                self.events.tell(Happening::connected(name, true));
+                self.desired.connected(&name, true, self.clock.now());
+                self.upgrading.connected(&name, self.clock.now());
+                self.tell_event(Happening::connected(name, true));
                 self.drive(|machine, out| machine.probe(node, out));
             }
             Event::Lost(node) => {
                 self.loads.forget(node);
-                self.leases.connected(node, false, Instant::now());
+                self.leases.connected(node, false, self.clock.now());
                 let name = self.name(node);
-                self.desired.connected(&name, false);
-                self.events.tell(Happening::connected(name, false));
+                self.desired.connected(&name, false, self.clock.now());
+                self.tell_event(Happening::connected(name, false));
             }
             Event::Registered(said) => self.registered(said),
             Event::Reported(node, report) => self.reported(node, report),
-            Event::Loaded(node, load) => self.loads.said(node, load, Instant::now()),
+            Event::Loaded(node, load) => self.loads.said(node, load, self.clock.now()),
             Event::Process(node, said) => self.said_process(node, said),
             // Of a node only.
             Event::Settings(..) | Event::Upgrade(_) => {}
@@ -294,7 +328,7 @@ impl Engine {
         for output in out {
             match output {
                 Output::Send(envelope) => self.transport.send(envelope),
-                Output::SetTimer(key, after) => self.timers.set(key, Instant::now() + after),
+                Output::SetTimer(key, after) => self.timers.set(key, self.clock.now() + after),
                 Output::CancelTimer(key) => self.timers.cancel(key),
                 Output::Persist { user, record, .. } => {
                     let is_settled = record.is_none_or(|record| record.intent == Intent::Settled);
@@ -326,7 +360,7 @@ impl Engine {
         self.seeds.noted(&notice);
         self.orders.noted(&notice);
         let happening = Happening::of(&notice, |node| self.name(node));
-        self.events.tell(happening);
+        self.tell_event(happening);
     }
 
     /// Makes what was gathered durable, and tells the machine.
@@ -363,6 +397,10 @@ impl Engine {
             let entries: Vec<_> = entries.chain(self.pair_entries()).collect();
             self.journal.compact(&entries, self.machine.next_epoch())?;
         }
+        // Who leads no longer does not know what is true now.
+        if !self.answers.is_empty() {
+            self.journal.check_current()?;
+        }
         self.answers.drain(..).for_each(|answer| answer());
         Ok(())
     }
@@ -372,6 +410,10 @@ impl Engine {
         while let Some((user, anchor, node)) = self.seeds.next(&self.machine) {
             self.drive(|machine, out| machine.add(user, anchor, node, out));
         }
+    }
+
+    fn tell_event(&mut self, happening: Happening) {
+        self.events.tell(happening, self.clock.since_1970());
     }
 
     fn name(&self, node: NodeId) -> String {

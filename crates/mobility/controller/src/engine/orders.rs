@@ -1,7 +1,7 @@
 //! Orders to hand users over, and what has become of them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use weft_mobility_protocol::controller::{Intent, Notice, Refusal, Stage};
@@ -136,9 +136,12 @@ pub struct Orders {
 
 impl Orders {
     /// Those that were durable.
-    pub fn new(recovered: &BTreeMap<u64, (Ordered, BTreeSet<User>)>) -> Orders {
+    pub fn new(
+        recovered: &BTreeMap<u64, (Ordered, BTreeSet<User>)>,
+        since_1970: Duration,
+    ) -> Orders {
         // A controller whose records were lost does not use numbers again.
-        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let seconds = since_1970.as_secs();
         let last = recovered.keys().next_back().copied().unwrap_or_default();
         let mut orders = Orders {
             next: last.max((seconds & 0xffff_ffff) << 20),

@@ -37,8 +37,12 @@ pub struct PairView {
 }
 
 /// The pairs of the configuration, as they were durable.
-pub(super) fn recovered(configuration: &Configuration, recovered: &Recovered) -> Vec<Pair> {
-    let (lease, now) = (configuration.lease, Instant::now());
+pub(super) fn recovered(
+    configuration: &Configuration,
+    recovered: &Recovered,
+    now: Instant,
+) -> Vec<Pair> {
+    let lease = configuration.lease;
     let pair = |couple: &Couple| {
         Pair::new(*couple, recovered.pairs.get(&couple.first).copied(), lease, now)
     };
@@ -52,11 +56,12 @@ impl Engine {
             return;
         };
         let lease = self.configuration.lease;
+        let now = self.clock.now();
         let Some(pair) = self.pairs.iter_mut().find(|pair| pair.couple.has(from)) else {
             return self.note_unpaired(from);
         };
         let claim = Claim { epoch, stamp, standing, whole, hears, built };
-        let answer = pair.claimed(from, claim, lease, Instant::now());
+        let answer = pair.claimed(from, claim, lease, now);
         if answer.is_new {
             let entry = Entry::Pair(pair.couple.first, pair.record);
             self.unwritten.push(entry);
@@ -67,7 +72,7 @@ impl Engine {
             let epoch = epoch.0;
             let name = self.name(from);
             tracing::warn!(node = name, epoch, "the standby takes over");
-            self.events.tell(Happening::takes_over(name));
+            self.tell_event(Happening::takes_over(name));
         }
         let leave = answer.leave.then_some(StandbyStep::Leave { epoch });
         for step in answer.step.into_iter().chain(leave) {
@@ -91,7 +96,7 @@ impl Engine {
         let lately = self.configuration.lease * LATELY;
         let pair = self.pairs.iter_mut().find(|pair| pair.couple.has(node));
         let pair = pair.ok_or(NotSwitched::NoPair)?;
-        pair.switch_over(node, (lately, LEAVING), Instant::now())?;
+        pair.switch_over(node, (lately, LEAVING), self.clock.now())?;
         tracing::info!(node = self.name(node), "it is to give its users to its standby");
         Ok(())
     }
@@ -108,7 +113,7 @@ impl Engine {
 
     /// All pairs.
     pub fn pairs(&self) -> Vec<PairView> {
-        let (lately, now) = (self.configuration.lease * LATELY, Instant::now());
+        let (lately, now) = (self.configuration.lease * LATELY, self.clock.now());
         let view = |pair: &Pair| {
             let owner = pair.record.owner;
             let Seen { owner: owner_heard, standby: standby_heard, whole, built } =

@@ -1,7 +1,7 @@
 //! Nodes come to run the program that is installed at them, one after another.
 
 use std::cmp::Reverse;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use weft_mobility_protocol::controller::Stage;
 use weft_mobility_protocol::{NodeId, User};
@@ -11,6 +11,7 @@ use weft_site::upgrade::{Action, Answer, Method, Records, Standing, Upgrade, Vie
 
 use super::Engine;
 use super::events::Happening;
+use crate::surroundings::Clock;
 
 /// How often it is looked what is to be done.
 const LOOK: Duration = Duration::from_millis(200);
@@ -48,9 +49,9 @@ pub enum NotBegun {
 
 impl Upgrading {
     /// Goes on where records end.
-    pub fn new(records: Records) -> Upgrading {
-        let (now, mut plan) = (Instant::now(), records.upgrade());
-        plan.number_from(fresh());
+    pub fn new(records: Records, clock: &Clock) -> Upgrading {
+        let (now, mut plan) = (clock.now(), records.upgrade());
+        plan.number_from(fresh(clock));
         Upgrading { plan, records, began: now, next: now }
     }
 
@@ -65,16 +66,15 @@ impl Upgrading {
     }
 
     /// A node has connected.
-    pub fn connected(&mut self, node: &str) {
+    pub fn connected(&mut self, node: &str, now: Instant) {
         self.plan.connected(node);
-        self.next = Instant::now();
+        self.next = now;
     }
 }
 
 /// A number that none had before, and no controller before this one: of its seconds.
-fn fresh() -> u64 {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    (seconds & 0xffff_ffff) << 20
+fn fresh(clock: &Clock) -> u64 {
+    (clock.since_1970().as_secs() & 0xffff_ffff) << 20
 }
 
 impl Engine {
@@ -111,7 +111,7 @@ impl Engine {
             }
             nodes.push((member.name, skipped));
         }
-        let number = fresh().max(self.upgrading.plan.number + 1);
+        let number = fresh(&self.clock).max(self.upgrading.plan.number + 1);
         tracing::info!(number, "nodes are upgraded one after another");
         self.upgrading.plan = Upgrade::begin(number, method, nodes);
         self.look_at_upgrade();
@@ -155,7 +155,7 @@ impl Engine {
     }
 
     fn look_at_upgrade(&mut self) {
-        let now = Instant::now();
+        let now = self.clock.now();
         self.upgrading.next = now + LOOK;
         let passed = now.saturating_duration_since(self.upgrading.began);
         let mut plan = std::mem::take(&mut self.upgrading.plan);
@@ -188,13 +188,13 @@ impl Engine {
             Action::Return(name) => self.bring_back(&name),
             Action::Upgraded(node) => {
                 tracing::info!(node, "a node is upgraded");
-                self.events.tell(Happening::upgrade("upgraded", Some(node), String::new()));
+                self.tell_event(Happening::upgrade("upgraded", Some(node), String::new()));
             }
             Action::Over(phase, reason) => {
                 let said = serde_json::to_value(phase).unwrap_or_default();
                 let said = format!("upgrade-{}", said.as_str().unwrap_or_default());
                 tracing::info!(reason, "{said}");
-                self.events.tell(Happening::upgrade(&said, None, reason));
+                self.tell_event(Happening::upgrade(&said, None, reason));
             }
         }
         Vec::new()
@@ -252,7 +252,7 @@ impl Engine {
         let name = self.name(node);
         let answer = Answer { request, process, standing, version, reason };
         self.upgrading.plan.answered(&name, answer);
-        self.upgrading.next = Instant::now();
+        self.upgrading.next = self.clock.now();
     }
 
     fn has_expired_named(&self, name: &str) -> bool {
@@ -262,7 +262,7 @@ impl Engine {
 
 impl View for Engine {
     fn is_held(&self) -> bool {
-        self.desired.is_restless()
+        self.desired.is_restless(self.clock.now())
     }
 
     fn is_connected(&self, node: &str) -> bool {

@@ -1,7 +1,7 @@
 //! What is shown, and what is changed, of nodes and users.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weft_mobility_protocol::controller::{Intent, Record, Refusal, Stage};
 use weft_mobility_protocol::output::Counter;
@@ -101,7 +101,7 @@ impl Engine {
                 counts.entry(node).or_default().1 += 1;
             }
         }
-        let now = Instant::now();
+        let now = self.clock.now();
         let node = |node: crate::members::Member| {
             let (users, moving) = counts.get(&node.number).copied().unwrap_or_default();
             NodeView {

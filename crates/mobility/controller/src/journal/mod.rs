@@ -280,6 +280,17 @@ impl Journal {
         Ok(self.store.write(&changes)?)
     }
 
+    /// Refuses to go on where another process may have written since.
+    ///
+    /// # Errors
+    /// [`StateError::Deposed`].
+    pub fn check_current(&self) -> Result<(), JournalError> {
+        match self.store.is_current() {
+            true => Ok(()),
+            false => Err(StateError::Deposed("its records".to_owned()).into()),
+        }
+    }
+
     fn changes_of(&mut self, entry: &Entry) -> Vec<Change> {
         match *entry {
             Entry::Order(order) => {

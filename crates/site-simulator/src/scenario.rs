@@ -1,0 +1,234 @@
+//! What is simulated, what is promised, and what came of a run.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+/// What can go wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Replicas and nodes die and start again.
+    pub deaths: bool,
+    /// Replicas stand still, and go on where they were.
+    pub standstills: bool,
+    /// Replicas, members of etcd and nodes are cut off from each other.
+    pub cuts: bool,
+    /// Members of etcd die, etcd has no leader for a while, its requests come late.
+    pub etcd: bool,
+    /// The quota of etcd is used up for a while.
+    pub full: bool,
+    /// etcd gives its history up.
+    pub compaction: bool,
+}
+
+impl Faults {
+    /// All of them.
+    pub const ALL: Faults = Faults {
+        deaths: true,
+        standstills: true,
+        cuts: true,
+        etcd: true,
+        full: true,
+        compaction: true,
+    };
+    /// Their names.
+    pub const NAMES: [&str; 6] = ["deaths", "standstills", "cuts", "etcd", "full", "compaction"];
+
+    /// Adds one by its name, `all` or `none`; false if there is no such name.
+    pub fn add(&mut self, name: &str) -> bool {
+        match name {
+            "all" => *self = Faults::ALL,
+            "none" => {}
+            "deaths" => self.deaths = true,
+            "standstills" => self.standstills = true,
+            "cuts" => self.cuts = true,
+            "etcd" => self.etcd = true,
+            "full" => self.full = true,
+            "compaction" => self.compaction = true,
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// Something that is built wrong on purpose, to see that a promise breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    /// Transactions do not compare the key of the leader.
+    NoFence,
+    /// Nodes welcome controllers of any term.
+    NoTerms,
+    /// A controller answers without looking whether it still leads.
+    StaleAnswers,
+    /// Moves begin before their records are durable: what is written is lost with its leader.
+    ForgetWrites,
+}
+
+impl Mutation {
+    /// All of them.
+    pub const ALL: [Mutation; 4] =
+        [Mutation::NoFence, Mutation::NoTerms, Mutation::StaleAnswers, Mutation::ForgetWrites];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mutation::NoFence => "no-fence",
+            Mutation::NoTerms => "no-terms",
+            Mutation::StaleAnswers => "stale-answers",
+            Mutation::ForgetWrites => "forget-writes",
+        }
+    }
+}
+
+/// What is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// Nodes: an anchor, and stations. From 3.
+    pub nodes: u32,
+    /// Users.
+    pub users: u64,
+    /// Replicas of the controller.
+    pub replicas: usize,
+    /// Orders of operators: moves of users, drains.
+    pub orders: u64,
+    /// What can go wrong.
+    pub faults: Faults,
+    /// What is built wrong on purpose.
+    pub mutation: Option<Mutation>,
+    /// Lines of the log that are kept.
+    pub log: usize,
+}
+
+impl Default for Scenario {
+    fn default() -> Scenario {
+        Scenario {
+            nodes: 4,
+            users: 24,
+            replicas: 3,
+            orders: 30,
+            faults: Faults::ALL,
+            mutation: None,
+            log: 0,
+        }
+    }
+}
+
+/// What is promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Promise {
+    /// Never more than one owner whose packets the anchor takes.
+    OneOwner,
+    /// Ownership of a user is one register: epochs only rise, and no answer goes back behind
+    /// what was seen.
+    Linearizable,
+    /// After the last fault all users are settled at nodes that own them, and all orders end.
+    Placed,
+    /// Keys, octets and transactions of etcd stay within their bounds.
+    Bounded,
+    /// No part of the controller fails.
+    Sound,
+}
+
+impl Promise {
+    /// All of them.
+    pub const ALL: [Promise; 5] = [
+        Promise::OneOwner,
+        Promise::Linearizable,
+        Promise::Placed,
+        Promise::Bounded,
+        Promise::Sound,
+    ];
+}
+
+impl fmt::Display for Promise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Promise::OneOwner => "one owner",
+            Promise::Linearizable => "linearizable",
+            Promise::Placed => "placed",
+            Promise::Bounded => "bounded",
+            Promise::Sound => "sound",
+        })
+    }
+}
+
+/// A promise that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which.
+    pub promise: Promise,
+    /// When, in microseconds of virtual time.
+    pub time: u64,
+    /// What was seen.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (second, micro) = (self.time / 1_000_000, self.time % 1_000_000);
+        write!(f, "{}: {}, at {second}.{micro:06} s", self.promise, self.what)
+    }
+}
+
+/// What happened, in one run or in many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Events.
+    pub events: u64,
+    /// Virtual time, in microseconds.
+    pub time: u64,
+    /// Leaders that there were.
+    pub leaders: u64,
+    /// Users that have moved, and moves that were given up.
+    pub moves: [u64; 2],
+    /// Users that have an owner anew.
+    pub adopted: u64,
+    /// Answers of controllers that were checked.
+    pub answers: u64,
+    /// Deaths of replicas and of nodes.
+    pub deaths: [u64; 2],
+    /// Standstills of replicas.
+    pub standstills: u64,
+    /// Cuts.
+    pub cuts: u64,
+    /// Faults of etcd.
+    pub etcd_faults: u64,
+    /// Transactions of etcd, and octets that they wrote.
+    pub transactions: u64,
+    /// See `transactions`.
+    pub octets: u64,
+    /// Longest time from the last fault until all was well, in microseconds.
+    pub longest: u64,
+}
+
+impl AddAssign<&Statistics> for Statistics {
+    fn add_assign(&mut self, other: &Statistics) {
+        self.events += other.events;
+        self.time += other.time;
+        self.leaders += other.leaders;
+        for (at, count) in other.moves.iter().enumerate() {
+            self.moves[at] += count;
+        }
+        self.adopted += other.adopted;
+        self.answers += other.answers;
+        for (at, count) in other.deaths.iter().enumerate() {
+            self.deaths[at] += count;
+        }
+        self.standstills += other.standstills;
+        self.cuts += other.cuts;
+        self.etcd_faults += other.etcd_faults;
+        self.transactions += other.transactions;
+        self.octets += other.octets;
+        self.longest = self.longest.max(other.longest);
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What happened.
+    pub statistics: Statistics,
+    /// The first promise that was broken; the run ends with it.
+    pub violation: Option<Violation>,
+    /// The last lines of the log, oldest first.
+    pub log: Vec<String>,
+}

@@ -1,0 +1,134 @@
+//! What is promised is looked at, all the while and at the end.
+
+use weft_mobility_controller::engine::UserView;
+use weft_mobility_protocol::{NodeId, User};
+
+use super::replica::LOG;
+use super::{Promise, World};
+use crate::history::{Seen, check};
+
+/// Octets of etcd for a user, and without users: of records, keys, and the log.
+const OCTETS: usize = 512;
+const OCTETS_AT_LEAST: usize = 64 << 10;
+/// Keys beside the log and groups of users.
+const KEYS: usize = 64;
+/// Keys of orders, which are remembered.
+const KEYS_OF_ORDERS: usize = 64;
+/// Transactions for each order, death and answer, and for each second.
+const TRANSACTIONS: u64 = 24;
+const TRANSACTIONS_A_SECOND: u64 = 12;
+
+impl World {
+    /// Whose packets of a user the anchor takes: one owner at most.
+    pub(super) fn look_at_owner(&mut self, user: User) {
+        let posture = self.postures.get(&user);
+        let taken = |epoch: u64| {
+            posture.is_some_and(|posture| {
+                posture.accept.is_some_and(|accept| accept.0 == epoch)
+                    || posture.next.is_some_and(|(next, _)| next.0 == epoch)
+            })
+        };
+        let owners: Vec<(NodeId, u64)> = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.owns(user))
+            .filter_map(|(number, node)| Some((*number, *node.epochs.get(&user)?)))
+            .filter(|(_, epoch)| taken(*epoch))
+            .collect();
+        if owners.len() > 1 {
+            self.violated(Promise::OneOwner, format!("{user} has the owners {owners:?}"));
+        }
+        let now = owners.first().copied();
+        let before = self.owners.get(&user).copied();
+        if now == before.map(|(node, epoch, _)| (node, epoch)) {
+            return;
+        }
+        let time = self.time();
+        if let Some((node, epoch, from)) = self.owners.remove(&user) {
+            let seen = Seen::Owned { node: node.0, epoch, from, until: Some(time) };
+            self.histories.entry(user).or_default().push(seen);
+        }
+        if let Some((node, epoch)) = now {
+            self.owners.insert(user, (node, epoch, time));
+        }
+    }
+
+    /// What the leader says of its users, after the last fault.
+    pub(super) fn settled(&mut self, users: &[UserView], open: usize) {
+        self.unwell = match self.why_unwell(users, open) {
+            Some(why) => why,
+            None => {
+                let took = self.time() - self.calm.unwrap_or_default();
+                self.statistics.longest = took;
+                self.is_well = true;
+                return;
+            }
+        };
+    }
+
+    fn why_unwell(&self, users: &[UserView], open: usize) -> Option<String> {
+        let (all, count) = (self.scenario.users, users.len());
+        if count as u64 != all {
+            return Some(format!("{count} users of {all}"));
+        }
+        if open > 0 {
+            return Some(format!("{open} orders are open"));
+        }
+        users.iter().find_map(|view| {
+            let UserView { user, owner, epoch, state, .. } = view;
+            let is = self.owners.get(user).map(|(node, epoch, _)| (*node, *epoch));
+            let said = owner.map(|owner| (owner, *epoch));
+            (*state != "Settled" || is != said || said.is_none())
+                .then(|| format!("{user} is {state} at {said:?}, and owned by {is:?}"))
+        })
+    }
+
+    /// etcd has as many keys, octets and transactions as it may have.
+    pub(super) fn check_bounds(&mut self) {
+        let (keys, octets) = self.model.size();
+        let users = self.scenario.users as usize;
+        let most_keys = KEYS + KEYS_OF_ORDERS + 2 * LOG.1 + users / 256;
+        if keys > most_keys {
+            self.violated(
+                Promise::Bounded,
+                format!("etcd has {keys} keys, and {most_keys} at most"),
+            );
+        }
+        let most = OCTETS_AT_LEAST + 4 * LOG.0 + OCTETS * users;
+        if octets > most {
+            self.violated(
+                Promise::Bounded,
+                format!("etcd has {octets} octets, and {most} at most"),
+            );
+        }
+        let events = self.orders
+            + self.statistics.deaths.iter().sum::<u64>()
+            + self.statistics.leaders
+            + self.statistics.cuts
+            + self.scenario.users;
+        let most =
+            TRANSACTIONS * events + TRANSACTIONS_A_SECOND * (1 + self.time() / super::SECOND);
+        let count = self.model.cost().transactions;
+        if count > most {
+            let what = format!("etcd has had {count} transactions, and {most} at most");
+            self.violated(Promise::Bounded, what);
+        }
+    }
+
+    /// At the end: histories are looked at, and what it has cost is noted.
+    pub(super) fn conclude(&mut self) {
+        for (user, (node, epoch, from)) in std::mem::take(&mut self.owners) {
+            let seen = Seen::Owned { node: node.0, epoch, from, until: None };
+            self.histories.entry(user).or_default().push(seen);
+        }
+        let histories = std::mem::take(&mut self.histories);
+        let broken = histories
+            .iter()
+            .find_map(|(user, history)| Some(format!("{user}: {}", check(history).err()?)));
+        if let Some(what) = broken {
+            self.violated(Promise::Linearizable, what);
+        }
+        let cost = self.model.cost();
+        (self.statistics.transactions, self.statistics.octets) = (cost.transactions, cost.octets);
+    }
+}

@@ -1,0 +1,136 @@
+//! Operators: they order, and ask.
+
+use std::sync::{Arc, Weak};
+
+use weft_mobility_controller::engine::{Answer, Engine, Happening, Input, Ways};
+use weft_mobility_protocol::{NodeId, User};
+
+use super::node::ANCHOR;
+use super::{Event, SECOND, Shared, World};
+use crate::history::Seen;
+
+/// What an operator orders.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    One(User, NodeId),
+    All(NodeId, NodeId),
+    Drain(NodeId),
+}
+
+impl World {
+    fn stations(&self) -> Vec<NodeId> {
+        self.nodes.keys().copied().filter(|node| *node != ANCHOR).collect()
+    }
+
+    /// Gives something to a replica that takes itself for the leader; false if there is none.
+    fn ask_leader(
+        &mut self,
+        question: impl FnOnce(&mut Engine) -> Answer + Send + 'static,
+    ) -> bool {
+        let leaders: Vec<_> =
+            (0..self.replicas.len()).filter(|nth| self.replicas[*nth].leads.is_some()).collect();
+        let Some(replica) = self.random.pick(&leaders) else { return false };
+        let Some(leads) = &mut self.replicas[replica].leads else { return false };
+        leads.give(Input::Ask(Box::new(question)));
+        let process = leads.process;
+        self.notify(process);
+        true
+    }
+
+    /// An operator orders something, until there are enough orders.
+    pub(super) fn order(&mut self) {
+        if self.orders >= self.scenario.orders {
+            return;
+        }
+        let pause = self.random.between(100_000, 2 * SECOND);
+        self.after(pause, Event::Order);
+        let stations = self.stations();
+        let user = User(self.random.between(1, self.scenario.users + 1));
+        let (from, to) = (self.random.pick(&stations), self.random.pick(&stations));
+        let (Some(from), Some(to)) = (from, to) else { return };
+        let order = match self.random.between(0, 10) {
+            0 => Order::Drain(from),
+            1..4 => Order::All(from, to),
+            _ => Order::One(user, to),
+        };
+        let asked = self.ask_leader(move |engine| {
+            // What is refused was worth nothing at that moment.
+            match order {
+                Order::One(user, to) => drop(engine.hand_over(Ways::User(user), to)),
+                Order::All(from, to) => drop(engine.hand_over(Ways::AllFrom(from), to)),
+                Order::Drain(node) => {
+                    drop(engine.drain(node));
+                    engine.cordon(node, false);
+                }
+            }
+            Box::new(|| {})
+        });
+        self.orders += u64::from(asked);
+        self.note(|| format!("ordered: {order:?}: {asked}"));
+    }
+
+    /// An operator asks where a user is.
+    pub(super) fn ask(&mut self) {
+        let pause = self.random.between(5_000, 200_000);
+        self.after(pause, Event::Ask);
+        let user = User(self.random.between(1, self.scenario.users + 1));
+        let asked = self.time();
+        let Some(shared) = self.shared() else { return };
+        self.ask_leader(move |engine| {
+            let epoch = engine.user(user).map(|user| user.epoch);
+            Box::new(move || {
+                if let (Some(epoch), Some(shared)) = (epoch, shared.upgrade()) {
+                    shared.lock().answered(user, epoch, asked);
+                }
+            })
+        });
+    }
+
+    fn answered(&mut self, user: User, epoch: u64, asked: u64) {
+        let answered = self.time();
+        self.statistics.answers += 1;
+        self.histories.entry(user).or_default().push(Seen::Read { epoch, asked, answered });
+    }
+
+    /// It is looked whether all is well, after the last fault.
+    pub(super) fn look(&mut self) {
+        self.after(SECOND / 5, Event::Look);
+        let Some(shared) = self.shared() else { return };
+        let asked = self.ask_leader(move |engine| {
+            let users = engine.users(None, User(0), usize::MAX);
+            let open = engine.orders().iter().filter(|order| !order.is_finished()).count();
+            let open = open + engine.waiting();
+            Box::new(move || {
+                if let Some(shared) = shared.upgrade() {
+                    shared.lock().settled(&users, open);
+                }
+            })
+        });
+        if !asked {
+            self.unwell = "no replica leads".to_owned();
+        }
+    }
+
+    /// What the leader has told.
+    pub(super) fn happened(&mut self, happening: &Happening) {
+        match happening.event.as_str() {
+            "moved" => self.statistics.moves[0] += 1,
+            "aborted" => self.statistics.moves[1] += 1,
+            "owned" => self.statistics.adopted += 1,
+            _ => {}
+        }
+        let Happening { event, user, node, .. } = happening;
+        self.note(|| format!("told: {event} {user:?} {node:?}"));
+    }
+
+    fn shared(&self) -> Option<Weak<Shared>> {
+        self.own.clone()
+    }
+}
+
+impl Shared {
+    /// The world knows who has it.
+    pub(super) fn introduce(self: &Arc<Shared>) {
+        self.lock().own = Some(Arc::downgrade(self));
+    }
+}
