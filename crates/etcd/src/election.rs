@@ -102,10 +102,10 @@ impl Election {
         let Candidate { name, address } = &self.candidate;
         let said = format!("{name}\n{address}");
         let value = layout::value(ValueKind::Leader, said.as_bytes());
-        let is_free = Fence { key: self.key(), made: 0 };
+        let is_free = Fence::Made(self.key(), 0);
         let put = Operation::Put { key: self.key(), value, lease };
         // A member that was slow may have written all the same: who leads is read in any case.
-        let written = self.etcd.transact(Some(is_free), vec![put]);
+        let written = self.etcd.transact(vec![is_free], vec![put]);
         let (there, revision) = self.leader()?;
         match there {
             Some(there) if there.lease == lease => Ok(Attempt::Won(self.won(&there, asked, ttl))),
@@ -217,7 +217,7 @@ impl Leadership {
 
     /// What a transaction has to compare so that only this leader may write.
     pub(crate) fn fence(&self) -> Fence {
-        Fence { key: self.key.clone(), made: self.term }
+        Fence::Made(self.key.clone(), self.term)
     }
 
     /// Lets another replica lead at once.

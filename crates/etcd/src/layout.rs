@@ -5,12 +5,14 @@
 //! PREFIX leader          who leads: kind 2; goes with the lease of the leader
 //! PREFIX log/SEQUENCE    changes that came together: kind 3
 //! PREFIX group/KIND/KEY  up to 1,024 records whose keys differ in their last 10 bits: kind 4
+//! PREFIX count           how many transactions there have been: kind 5
 //!
 //! a value:   0..4   "WEFT"          4     kind        5   format, 1
 //!            6..10  CRC of 10.. (IEEE 802.3)          10.. by kind:
 //!   1, 2     text
 //!   3        10     1 for the last part of what came together, otherwise 0; then changes
 //!   4        changes, none of them a removal
+//!   5        a number (u64)
 //! a change:  0..2   octets of the key, which begins with the kind of the record
 //!            2      0 for a removal, 1 for a record
 //!            3..7   octets of version and record, if it is one
@@ -33,6 +35,7 @@ pub enum ValueKind {
     Leader = 2,
     Log = 3,
     Group = 4,
+    Count = 5,
 }
 
 /// Kind and key of a record, and what it is from now on.
@@ -90,6 +93,11 @@ pub fn value(kind: ValueKind, said: &[u8]) -> Vec<u8> {
     out.extend(crc32fast::hash(said).to_be_bytes());
     out.extend(said);
     out
+}
+
+/// The value of a count.
+pub fn count(count: u64) -> Vec<u8> {
+    value(ValueKind::Count, &count.to_be_bytes())
 }
 
 /// What a value says; otherwise what is wrong with it.

@@ -107,22 +107,26 @@ impl Model {
         since < self.compacted || last.is_some_and(|last| last.revision > since)
     }
 
-    /// Carries out operations at once, if the fence holds.
+    /// Carries out operations at once, if all fences hold.
     ///
     /// # Errors
     /// [`EtcdError::Full`].
     pub fn transact(
         &mut self,
-        fence: Option<&Fence>,
+        fences: &[Fence],
         operations: &[Operation],
     ) -> Result<Carried, EtcdError> {
         let puts = operations.iter().any(|one| matches!(one, Operation::Put { .. }));
         if self.is_full && puts {
             return Err(EtcdError::Full);
         }
-        if let Some(Fence { key, made }) = fence
-            && self.current(key).map_or(0, |there| there.made) != *made
-        {
+        let holds = |fence: &Fence| match fence {
+            Fence::Made(key, made) => self.current(key).map_or(0, |there| there.made) == *made,
+            Fence::Value(key, value) => {
+                self.current(key).is_some_and(|there| there.value == *value)
+            }
+        };
+        if !fences.iter().all(holds) {
             return Ok(None);
         }
         let lost = |lease: &i64| *lease != 0 && !self.leases.contains_key(lease);

@@ -73,17 +73,19 @@ impl Etcd for Cluster {
 
     fn transact(
         &self,
-        fence: Option<Fence>,
+        fences: Vec<Fence>,
         operations: Vec<Operation>,
     ) -> Result<Carried, EtcdError> {
         let operations: Vec<_> = operations.iter().map(operation).collect();
-        let fence = fence.map(|Fence { key, made }| {
-            Compare::create_revision(key, CompareOp::Equal, made as i64)
-        });
+        let compare = |fence: Fence| match fence {
+            Fence::Made(key, made) => Compare::create_revision(key, CompareOp::Equal, made as i64),
+            Fence::Value(key, value) => Compare::value(key, CompareOp::Equal, value),
+        };
+        let fences: Vec<_> = fences.into_iter().map(compare).collect();
         let cluster = self.clone();
         self.asked(async move {
             let request = |client: etcd_client::Client| {
-                let transaction = Txn::new().when(fence.clone().into_iter().collect::<Vec<_>>());
+                let transaction = Txn::new().when(fences.clone());
                 let transaction = transaction.and_then(operations.clone());
                 let mut client = client.kv_client().max_decoding_message_size(ANSWER);
                 async move { client.txn(transaction).await }

@@ -24,14 +24,13 @@ pub enum Operation {
     RemoveRange(String, String),
 }
 
-/// What a transaction depends on: the revision at which a key was made, 0 where there is to be
-/// no such key.
+/// What a transaction depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fence {
-    /// With the prefix.
-    pub key: String,
-    /// At which it was made.
-    pub made: u64,
+pub enum Fence {
+    /// A key was made at a revision: 0 where there is to be no such key.
+    Made(String, u64),
+    /// A key has a value.
+    Value(String, Vec<u8>),
 }
 
 /// A key as it is there.
@@ -80,13 +79,13 @@ pub trait Etcd: Send + Sync {
     /// What all keys begin with.
     fn prefix(&self) -> &str;
 
-    /// Carries out all operations at once, if the fence holds.
+    /// Carries out all operations at once, if all fences hold.
     ///
     /// # Errors
-    /// [`EtcdError`]; the operations may have been carried out all the same.
+    /// [`EtcdError`]; the operations may have been carried out all the same, or may be later.
     fn transact(
         &self,
-        fence: Option<Fence>,
+        fences: Vec<Fence>,
         operations: Vec<Operation>,
     ) -> Result<Carried, EtcdError>;
 

@@ -17,7 +17,7 @@ use weft_state::{Change, EachRecord, Kind, Owner, RecordStore, Records, StateErr
 use crate::election::Leadership;
 use crate::error::EtcdError;
 use crate::layout::{self, Changes, Group, ValueKind};
-use crate::requests::{Etcd, Operation as Request, Range};
+use crate::requests::{Etcd, Fence, Operation as Request, Range};
 
 /// Octets of one entry of the log: a request has at most 1.5 MiB by default.
 const PART: usize = 1 << 20;
@@ -29,6 +29,8 @@ const LOG_ENTRIES: usize = 4096;
 /// Groups that one transaction folds, and their octets.
 const GROUPS_AT_ONCE: usize = 32;
 const FOLDED_AT_ONCE: usize = 512 << 10;
+/// The key of how many transactions there have been.
+const COUNT: &str = "count";
 /// Keys that are read at once.
 const PAGE: u64 = 24;
 /// Pause before a transaction is tried again.
@@ -78,6 +80,8 @@ pub struct EtcdStore {
     etcd: Arc<dyn Etcd>,
     leadership: Leadership,
     stop: Arc<AtomicBool>,
+    /// How many transactions there have been, of all leaders; none before the first.
+    count: Option<u64>,
     /// The next entry of the log.
     next: u64,
     /// Octets of entries that are in the log, by their numbers.
@@ -109,6 +113,7 @@ impl EtcdStore {
             etcd: leadership.etcd().clone(),
             leadership,
             stop,
+            count: None,
             next: 1,
             log: BTreeMap::new(),
             octets: 0,
@@ -116,6 +121,7 @@ impl EtcdStore {
             counts: Arc::default(),
             limits: (LOG_OCTETS, LOG_ENTRIES),
         };
+        store.read_count()?;
         store.identify(owner)?;
         store.read_log()?;
         Ok(store)
@@ -130,6 +136,18 @@ impl EtcdStore {
     /// What it costs, from now on.
     pub fn counts(&self) -> Arc<Counts> {
         self.counts.clone()
+    }
+
+    fn read_count(&mut self) -> Result<(), StateError> {
+        if let Some((_, there)) = self.range(COUNT, false)?.pop() {
+            let said = self.said(COUNT, ValueKind::Count, &there)?;
+            let count = said.try_into().map(u64::from_be_bytes);
+            self.count = Some(count.map_err(|_| StateError::Damaged {
+                path: self.path(COUNT),
+                what: "it is no number".to_owned(),
+            })?);
+        }
+        Ok(())
     }
 
     /// Whose records they are: says so where there are none, and refuses those of others.
@@ -264,8 +282,11 @@ impl EtcdStore {
 
     /// Carries out puts and removals in one transaction, if this replica still leads. Waits
     /// for an etcd that does not answer, or is full, as long as that may be.
-    fn commit(&self, operations: &[Operation]) -> Result<(), StateError> {
-        let prefix = self.etcd.prefix();
+    ///
+    /// A member that was slow may carry a transaction out after another one has answered, and
+    /// much later ones are done. So each compares the count of transactions, and changes it.
+    fn commit(&mut self, operations: &[Operation]) -> Result<(), StateError> {
+        let prefix = self.etcd.prefix().to_owned();
         let key = |key: &str| format!("{prefix}{key}");
         let request = |operation: &Operation| match operation {
             Operation::Put(name, value) => {
@@ -282,17 +303,25 @@ impl EtcdStore {
             Operation::Remove(_) | Operation::Cut(..) => 0,
         };
         let length: u64 = operations.iter().map(octets).sum();
-        let requests: Vec<_> = operations.iter().map(request).collect();
+        let mut requests: Vec<_> = operations.iter().map(request).collect();
+        let count = layout::count(self.count.map_or(1, |count| count + 1));
+        let unchanged = match self.count {
+            None => Fence::Made(key(COUNT), 0),
+            Some(count) => Fence::Value(key(COUNT), layout::count(count)),
+        };
+        requests.push(Request::Put { key: key(COUNT), value: count.clone(), lease: 0 });
+        let fences = vec![self.leadership.fence(), unchanged];
         let mut said: Option<Instant> = None;
         loop {
             self.check_leadership()?;
-            match self.etcd.transact(Some(self.leadership.fence()), requests.clone()) {
-                Ok(Some(_)) => {
+            match self.etcd.transact(fences.clone(), requests.clone()) {
+                Ok(carried) if carried.is_some() || self.is_done(&count)? => {
+                    self.count = Some(self.count.map_or(1, |count| count + 1));
                     self.counts.transactions.fetch_add(1, Ordering::Relaxed);
                     self.counts.octets.fetch_add(length, Ordering::Relaxed);
                     return Ok(());
                 }
-                Ok(None) => self.leadership.lose(),
+                Ok(_) => self.leadership.lose(),
                 Err(error) if error.is_passing() => {
                     let now = self.etcd.now();
                     if said.is_none_or(|said| now.duration_since(said) > REMINDER) {
@@ -301,9 +330,19 @@ impl EtcdStore {
                     }
                     self.etcd.sleep(PAUSE);
                 }
-                Err(error) => return Err(error.of_store(prefix)),
+                Err(error) => return Err(error.of_store(&prefix)),
             }
         }
+    }
+
+    /// Whether a transaction of this leader was carried out that was not answered: the count is
+    /// as it made it, and no other leads.
+    fn is_done(&self, count: &[u8]) -> Result<bool, StateError> {
+        let (fence, get) = (self.leadership.fence(), format!("{}{COUNT}", self.etcd.prefix()));
+        let read =
+            self.read(|etcd| etcd.transact(vec![fence.clone()], vec![Request::Get(get.clone())]))?;
+        let there = read.flatten().and_then(|mut read| read.pop()).flatten();
+        Ok(there.is_some_and(|there| there.value == count))
     }
 
     fn check_leadership(&self) -> Result<(), StateError> {
@@ -334,7 +373,7 @@ impl EtcdStore {
     fn values(&self, keys: &[String]) -> Result<Vec<Option<Vec<u8>>>, StateError> {
         let prefix = self.etcd.prefix();
         let gets = || keys.iter().map(|key| Request::Get(format!("{prefix}{key}"))).collect();
-        let read = self.read(|etcd| etcd.transact(None, gets()))?;
+        let read = self.read(|etcd| etcd.transact(Vec::new(), gets()))?;
         let read = read.flatten().unwrap_or_default();
         Ok(read.into_iter().map(|there| there.map(|there| there.value)).collect())
     }

@@ -148,7 +148,7 @@ fn configuration(stations: u32) -> Result<Configuration, JournalError> {
     let text = format!(
         "apiVersion: weft/v1\nkind: Controller\nmetadata: {{name: capacity}}\n\
          listen: 127.0.0.1:0\ntokenFile: token\n\
-         etcd: {{endpoints: ['http://192.0.2.1:2379']}}\nreplica: {{name: r}}\nnodes:\n{nodes}"
+         etcd: {{endpoints: ['http://127.0.0.1:2379']}}\nreplica: {{name: r}}\nnodes:\n{nodes}"
     );
     Configuration::read(&text, "capacity").map_err(|mistakes| {
         let reason = mistakes.0.first().map_or_else(String::new, ToString::to_string);
@@ -336,7 +336,7 @@ impl Etcd for Remote {
 
     fn transact(
         &self,
-        fence: Option<Fence>,
+        fences: Vec<Fence>,
         operations: Vec<Operation>,
     ) -> Result<Carried, EtcdError> {
         let octets = |operation: &Operation| match operation {
@@ -345,7 +345,7 @@ impl Etcd for Remote {
         };
         let octets: u64 = operations.iter().map(octets).sum();
         self.site.pass(TRANSACTION + octets / OCTETS_A_MICROSECOND);
-        self.site.model().transact(fence.as_ref(), &operations)
+        self.site.model().transact(&fences, &operations)
     }
 
     fn range(&self, range: Range) -> Result<Page, EtcdError> {

@@ -55,6 +55,8 @@ impl Faults {
 pub enum Mutation {
     /// Transactions do not compare the key of the leader.
     NoFence,
+    /// Transactions do not compare the count of transactions.
+    NoCount,
     /// Nodes welcome controllers of any term.
     NoTerms,
     /// A controller answers without looking whether it still leads.
@@ -65,13 +67,19 @@ pub enum Mutation {
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 4] =
-        [Mutation::NoFence, Mutation::NoTerms, Mutation::StaleAnswers, Mutation::ForgetWrites];
+    pub const ALL: [Mutation; 5] = [
+        Mutation::NoFence,
+        Mutation::NoCount,
+        Mutation::NoTerms,
+        Mutation::StaleAnswers,
+        Mutation::ForgetWrites,
+    ];
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Mutation::NoFence => "no-fence",
+            Mutation::NoCount => "no-count",
             Mutation::NoTerms => "no-terms",
             Mutation::StaleAnswers => "stale-answers",
             Mutation::ForgetWrites => "forget-writes",

@@ -27,7 +27,7 @@ pub(super) struct Member {
 /// What is asked of etcd.
 #[derive(Clone, Debug)]
 pub(super) enum Asked {
-    Transact(Option<Fence>, Vec<Operation>),
+    Transact(Vec<Fence>, Vec<Operation>),
     Range(Range),
     Grant(Duration),
     Renew(i64),
@@ -106,11 +106,18 @@ impl World {
     fn carry_out(&mut self, asked: Asked) -> Result<Said, EtcdError> {
         let now = Duration::from_micros(self.time());
         match asked {
-            Asked::Transact(fence, operations) => {
-                let is_election = fence.as_ref().is_none_or(|fence| fence.made == 0);
-                let is_fenced = is_election || self.scenario.mutation != Some(Mutation::NoFence);
-                let fence = fence.filter(|_| is_fenced);
-                self.model.transact(fence.as_ref(), &operations).map(Said::Carried)
+            Asked::Transact(mut fences, operations) => {
+                // What is compared by a leader is the key of its election, and the count.
+                match self.scenario.mutation {
+                    Some(Mutation::NoFence) => {
+                        fences.retain(|fence| !matches!(fence, Fence::Made(_, made) if *made > 0));
+                    }
+                    Some(Mutation::NoCount) => {
+                        fences.retain(|fence| !matches!(fence, Fence::Value(..)));
+                    }
+                    _ => {}
+                }
+                self.model.transact(&fences, &operations).map(Said::Carried)
             }
             Asked::Range(range) => self.model.range(&range).map(Said::Page),
             Asked::Grant(lasts) => {
@@ -204,10 +211,10 @@ impl Etcd for Client {
 
     fn transact(
         &self,
-        fence: Option<Fence>,
+        fences: Vec<Fence>,
         operations: Vec<Operation>,
     ) -> Result<Carried, EtcdError> {
-        match self.ask(&Asked::Transact(fence, operations))? {
+        match self.ask(&Asked::Transact(fences, operations))? {
             Said::Carried(carried) => Ok(carried),
             _ => Err(refused()),
         }

@@ -249,7 +249,7 @@ fn configuration(scenario: &crate::Scenario) -> String {
     format!(
         "apiVersion: weft/v1\nkind: Controller\nmetadata: {{name: simulated}}\n\
          listen: 127.0.0.1:0\ntokenFile: token\nwindow: 4\n\
-         etcd: {{endpoints: ['http://192.0.2.1:2379']}}\nreplica: {{name: r}}\n\
+         etcd: {{endpoints: ['http://127.0.0.1:2379']}}\nreplica: {{name: r}}\n\
          membership: {{lease: 10, adopt: true}}\n\
          nodes:\n  n1: {{number: 1, address: '192.0.2.1:1'}}\n  \
          n2: {{number: 2, address: '192.0.2.2:1'}}\n\
