@@ -10,6 +10,10 @@
 //! 3. What is read by a question that was asked after another one was answered is not older than
 //!    that answer.
 //! 4. What is read by a question that was asked after an owner began is not older than that.
+//!
+//! While a user moves, who reads learns two epochs: of the ownership that is known, and of the
+//! one that may have begun meanwhile. The first of them never goes back, and the second one is
+//! not older than any owner.
 
 use std::collections::BTreeMap;
 
@@ -27,10 +31,12 @@ pub enum Seen {
         /// Until when; `None` if it still does.
         until: Option<u64>,
     },
-    /// A question that was asked then was answered then with this epoch.
+    /// A question that was asked then was answered then.
     Read {
-        /// What was said.
-        epoch: u64,
+        /// The epoch of an ownership that is known to have begun; 0 for none.
+        least: u64,
+        /// The highest epoch by which the user may be owned.
+        most: u64,
         /// When the question was asked.
         asked: u64,
         /// When the answer came.
@@ -47,7 +53,9 @@ pub fn check(history: &[Seen]) -> Result<(), String> {
     for seen in history {
         match *seen {
             Seen::Owned { node, epoch, from, until } => owned.push((from, until, epoch, node)),
-            Seen::Read { epoch, asked, answered } => reads.push((asked, answered, epoch)),
+            Seen::Read { least, most, asked, answered } => {
+                reads.push((asked, answered, least, most));
+            }
         }
     }
     owned.sort_unstable();
@@ -69,18 +77,37 @@ pub fn check(history: &[Seen]) -> Result<(), String> {
             return Err(format!("epoch {after} of node {second} comes after {before}"));
         }
     }
-    // What was known at a time: by answers given and owners that had begun.
-    let mut known: Vec<_> = owned.iter().map(|(from, _, epoch, _)| (*from, *epoch)).collect();
-    known.extend(reads.iter().map(|(_, answered, epoch)| (*answered, *epoch)));
-    known.sort_unstable();
+    check_reads(&owned, reads)
+}
+
+/// When it began, when it ended, by which epoch, and who.
+type Ownership = (u64, Option<u64>, u64, u32);
+/// When it was asked and answered, and the epochs that were read.
+type Read = (u64, u64, u64, u64);
+
+fn check_reads(owned: &[Ownership], mut reads: Vec<Read>) -> Result<(), String> {
+    // What was known at a time: by owners that had begun, and by answers that were given.
+    let mut begun: Vec<_> = owned.iter().map(|(from, _, epoch, _)| (*from, *epoch)).collect();
+    let mut given: Vec<_> = reads.iter().map(|(_, at, least, _)| (*at, *least)).collect();
+    begun.sort_unstable();
+    given.sort_unstable();
     reads.sort_unstable();
-    let (mut known, mut least) = (known.into_iter().peekable(), 0);
-    for (asked, _, epoch) in reads {
-        while let Some((_, seen)) = known.next_if(|(at, _)| *at < asked) {
-            least = least.max(seen);
+    let (mut begun, mut given) = (begun.into_iter().peekable(), given.into_iter().peekable());
+    let (mut highest, mut known) = (0, 0);
+    for (asked, _, least, most) in reads {
+        while let Some((_, epoch)) = begun.next_if(|(at, _)| *at < asked) {
+            highest = highest.max(epoch);
         }
-        if epoch < least {
-            return Err(format!("epoch {epoch} is read at {asked}, after {least} was seen"));
+        while let Some((_, epoch)) = given.next_if(|(at, _)| *at < asked) {
+            known = known.max(epoch);
+        }
+        if most < highest {
+            return Err(format!("epoch {most} is read at {asked}, and {highest} had begun"));
+        }
+        // Without an owner there is none that is known.
+        let older = if least == 0 { most } else { least };
+        if older < known {
+            return Err(format!("epoch {older} is read at {asked}, after {known} was read"));
         }
     }
     Ok(())
@@ -95,7 +122,7 @@ mod tests {
     }
 
     fn read(epoch: u64, asked: u64, answered: u64) -> Seen {
-        Seen::Read { epoch, asked, answered }
+        Seen::Read { least: epoch, most: epoch, asked, answered }
     }
 
     #[test]
@@ -105,6 +132,9 @@ mod tests {
         // Answers that are on their way at the same time may come in any order.
         let reads = [read(5, 3, 20), read(1, 4, 19), read(5, 21, 22)];
         check(&[&moves[..], &reads[..]].concat()).unwrap();
+        // While it moves, both epochs are known.
+        check(&[owned(1, 4, 2, 9), Seen::Read { least: 0, most: 4, asked: 5, answered: 6 }])
+            .unwrap();
         check(&[]).unwrap();
     }
 
@@ -118,9 +148,9 @@ mod tests {
         let back = [owned(1, 7, 0, 10), owned(2, 2, 10, 20)];
         assert_eq!(told(&back), "epoch 2 of node 2 comes after 7");
         let older = [read(9, 0, 5), read(8, 6, 7)];
-        assert_eq!(told(&older), "epoch 8 is read at 6, after 9 was seen");
+        assert_eq!(told(&older), "epoch 8 is read at 6, after 9 was read");
         let late = [owned(1, 4, 10, 20), read(3, 11, 12)];
-        assert_eq!(told(&late), "epoch 3 is read at 11, after 4 was seen");
+        assert_eq!(told(&late), "epoch 3 is read at 11, and 4 had begun");
         let endless = Seen::Owned { node: 1, epoch: 1, from: 0, until: None };
         assert!(told(&[endless, owned(2, 2, 10, 20)]).contains("while"));
     }

@@ -77,19 +77,19 @@ impl World {
         let asked = self.time();
         let Some(shared) = self.shared() else { return };
         self.ask_leader(move |engine| {
-            let epoch = engine.user(user).map(|user| user.epoch);
+            let read = engine.user(user).map(|user| (user.owned, user.epoch));
             Box::new(move || {
-                if let (Some(epoch), Some(shared)) = (epoch, shared.upgrade()) {
-                    shared.lock().answered(user, epoch, asked);
+                if let (Some(read), Some(shared)) = (read, shared.upgrade()) {
+                    shared.lock().answered(user, read, asked);
                 }
             })
         });
     }
 
-    fn answered(&mut self, user: User, epoch: u64, asked: u64) {
+    fn answered(&mut self, user: User, (least, most): (u64, u64), asked: u64) {
         let answered = self.time();
         self.statistics.answers += 1;
-        self.histories.entry(user).or_default().push(Seen::Read { epoch, asked, answered });
+        self.histories.entry(user).or_default().push(Seen::Read { least, most, asked, answered });
     }
 
     /// It is looked whether all is well, after the last fault.

@@ -57,6 +57,8 @@ pub struct UserView {
     pub owner: Option<NodeId>,
     /// The number of its ownership, or of what is under way.
     pub epoch: u64,
+    /// The number of the owner's ownership; 0 without an owner.
+    pub owned: u64,
     /// Where it is to go.
     pub target: Option<NodeId>,
     /// Where the controller is with it; `Waiting` for its nodes.
@@ -82,6 +84,7 @@ fn view(user: User, record: &Record, stage: Stage) -> UserView {
         anchor: record.anchor,
         owner: record.owner.map(|leg| leg.node),
         epoch: record.epoch().0,
+        owned: record.owner.map_or(0, |leg| leg.epoch.0),
         target: target(record).map(|leg| leg.node),
         state: stage.name(),
     }
@@ -148,7 +151,7 @@ impl Engine {
         }
         let (anchor, node) = self.seeds.place(user)?;
         let (target, state) = (Some(node), "Waiting");
-        Some(UserView { user, anchor, owner: None, epoch: 0, target, state })
+        Some(UserView { user, anchor, owner: None, epoch: 0, owned: 0, target, state })
     }
 
     /// The most users that the controller takes, if it has as many: those that wait for
