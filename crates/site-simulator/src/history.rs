@@ -6,7 +6,9 @@
 //!
 //! 1. Of one epoch there is one owner.
 //! 2. Times in which a user is owned by different epochs do not overlap, and epochs rise with
-//!    time.
+//!    time. There is one exception: a target that ends before its move is complete may give the
+//!    user back to the owner before it, which goes on by its own epoch. That of the target is
+//!    over then: no node owns the user by it again, and no answer says that one does.
 //! 3. What is read by a question that was asked after another one was answered is not older than
 //!    that answer.
 //! 4. What is read by a question that was asked after an owner began is not older than that.
@@ -15,7 +17,7 @@
 //! one that may have begun meanwhile. The first of them never goes back, and the second one is
 //! not older than any owner.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What was seen of a user. Times are of one clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,9 +75,10 @@ pub fn check(history: &[Seen]) -> Result<(), String> {
                 "node {second} owns it by epoch {after} while node {first} does by {before}"
             ));
         }
-        if after < before {
-            return Err(format!("epoch {after} of node {second} comes after {before}"));
-        }
+    }
+    let over = check_epochs(&owned)?;
+    if let Some((asked, _, least, _)) = reads.iter().find(|read| over.contains(&read.2)) {
+        return Err(format!("epoch {least} is read at {asked}, which was given up"));
     }
     check_reads(&owned, reads)
 }
@@ -85,6 +88,28 @@ type Ownership = (u64, Option<u64>, u64, u32);
 /// When it was asked and answered, and the epochs that were read.
 type Read = (u64, u64, u64, u64);
 
+/// Epochs rise, but for moves that are given up; returns the epochs of those.
+fn check_epochs(owned: &[Ownership]) -> Result<BTreeSet<u64>, String> {
+    // Owners that may go on by their epochs: the one that there is, and those before it.
+    let (mut owners, mut over, mut highest) = (Vec::new(), BTreeSet::new(), 0);
+    for (_, _, epoch, node) in owned {
+        if owners.last() == Some(epoch) {
+            continue;
+        }
+        if *epoch > highest {
+            highest = *epoch;
+            owners.push(*epoch);
+            continue;
+        }
+        let before = owners.pop().unwrap_or_default();
+        over.insert(before);
+        if owners.last() != Some(epoch) {
+            return Err(format!("epoch {epoch} of node {node} comes after {before}"));
+        }
+    }
+    Ok(over)
+}
+
 fn check_reads(owned: &[Ownership], mut reads: Vec<Read>) -> Result<(), String> {
     // What was known at a time: by owners that had begun, and by answers that were given.
     let mut begun: Vec<_> = owned.iter().map(|(from, _, epoch, _)| (*from, *epoch)).collect();
@@ -93,16 +118,16 @@ fn check_reads(owned: &[Ownership], mut reads: Vec<Read>) -> Result<(), String> 
     given.sort_unstable();
     reads.sort_unstable();
     let (mut begun, mut given) = (begun.into_iter().peekable(), given.into_iter().peekable());
-    let (mut highest, mut known) = (0, 0);
+    let (mut current, mut known) = (0, 0);
     for (asked, _, least, most) in reads {
         while let Some((_, epoch)) = begun.next_if(|(at, _)| *at < asked) {
-            highest = highest.max(epoch);
+            current = epoch;
         }
         while let Some((_, epoch)) = given.next_if(|(at, _)| *at < asked) {
             known = known.max(epoch);
         }
-        if most < highest {
-            return Err(format!("epoch {most} is read at {asked}, and {highest} had begun"));
+        if most < current {
+            return Err(format!("epoch {most} is read at {asked}, and {current} had begun"));
         }
         // Without an owner there is none that is known.
         let older = if least == 0 { most } else { least };
@@ -135,6 +160,10 @@ mod tests {
         // While it moves, both epochs are known.
         check(&[owned(1, 4, 2, 9), Seen::Read { least: 0, most: 4, asked: 5, answered: 6 }])
             .unwrap();
+        // The target of a move that is not complete may give the user back.
+        let back = [owned(1, 1, 0, 10), owned(2, 5, 10, 20), owned(1, 1, 25, 30)];
+        check(&back).unwrap();
+        check(&[&back[..], &[read(1, 26, 27)]].concat()).unwrap();
         check(&[]).unwrap();
     }
 
@@ -151,6 +180,11 @@ mod tests {
         assert_eq!(told(&older), "epoch 8 is read at 6, after 9 was read");
         let late = [owned(1, 4, 10, 20), read(3, 11, 12)];
         assert_eq!(told(&late), "epoch 3 is read at 11, and 4 had begun");
+        let back = [owned(1, 1, 0, 10), owned(2, 5, 10, 20), owned(1, 1, 25, 30)];
+        let known = [&back[..], &[read(5, 21, 22)]].concat();
+        assert_eq!(told(&known), "epoch 5 is read at 21, which was given up");
+        let again = [&back[..], &[owned(2, 5, 30, 40)]].concat();
+        assert_eq!(told(&again), "epoch 5 of node 2 comes after 1");
         let endless = Seen::Owned { node: 1, epoch: 1, from: 0, until: None };
         assert!(told(&[endless, owned(2, 2, 10, 20)]).contains("while"));
     }

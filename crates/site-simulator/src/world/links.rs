@@ -10,7 +10,6 @@ use weft_mobility_transport::note::{Note, Registration};
 use weft_mobility_transport::{Event as Arrived, PeerAddress, Registered, Statistics};
 
 use super::{Event, Party, SECOND, Shared, World};
-use crate::scenario::Mutation;
 
 /// How long a node waits for a word of its controller, as nodes of replicas do.
 const SILENCE: u64 = 1_500_000;
@@ -114,7 +113,7 @@ impl World {
             let process = leads.process;
             return self.notify(process);
         }
-        if leads.term < met && self.scenario.mutation != Some(Mutation::NoTerms) {
+        if leads.term < met {
             return;
         }
         self.number += 1;
