@@ -15,7 +15,7 @@ use weft_mobility_controller::api;
 use weft_rig::Failure;
 
 use super::etcd::Etcd;
-use super::nodes::{NAMES, Nodes};
+use super::nodes::{LATE, NAMES, Nodes, Pauses};
 
 /// How long anything may take, on a machine that has much else to do.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -52,8 +52,7 @@ impl Moves {
 /// A site that runs; it ends when it is dropped, its controllers first.
 pub struct Site {
     controllers: Vec<Controller>,
-    // Until the end, before what they depend on.
-    _nodes: Nodes,
+    nodes: Nodes,
     members: Option<Members>,
     folder: TempDir,
     users: u32,
@@ -100,7 +99,7 @@ impl Site {
             names.iter().map(|name| Controller::start(folder.path(), name)).collect();
         let controllers = controllers?;
         let nodes = Nodes::start(places, &listen, TOKEN)?;
-        let site = Site { controllers, _nodes: nodes, members, folder, users };
+        let site = Site { controllers, nodes, members, folder, users };
         site.wait("users to settle", |site| site.is_settled())?;
         Ok(site)
     }
@@ -177,6 +176,36 @@ impl Site {
             site.controllers.iter().all(answers)
         })?;
         Ok(took)
+    }
+
+    /// For how long users had no owner while they moved.
+    pub fn pauses(&self) -> Pauses {
+        self.nodes.pauses()
+    }
+
+    /// Starts a station that no file names, and says how long it takes from then until a new user
+    /// is settled there, so that its packets pass both ways.
+    ///
+    /// # Errors
+    /// When the station does not join, or the controller refuses the user.
+    pub fn join(&mut self) -> Result<Duration, Failure> {
+        let (began, user) = (Instant::now(), self.users + 1);
+        self.nodes.join(free())?;
+        let site = &*self;
+        let is_there = || -> Result<bool, Failure> {
+            let nodes: Vec<api::Node> = site.client()?.get("/v1/nodes")?;
+            Ok(nodes.iter().any(|node| node.name == LATE && node.incarnation.is_some()))
+        };
+        site.wait("a station to join", |_| is_there().unwrap_or(false))?;
+        let path = format!("/v1/users/{user}");
+        let placement = format!(r#"{{"anchor": "{}", "node": "{LATE}"}}"#, NAMES[0]);
+        let _: api::User = site.client()?.put(&path, placement)?;
+        let is_settled = || -> Result<bool, Failure> {
+            let user: api::User = site.client()?.get(&path)?;
+            Ok(user.state == "Settled")
+        };
+        site.wait("a user to settle", |_| is_settled().unwrap_or(false))?;
+        Ok(began.elapsed())
     }
 
     /// That of the controller that leads.
@@ -256,7 +285,8 @@ fn written(
     });
     format!(
         "apiVersion: weft/v1\nkind: Controller\nmetadata: {{name: bench}}\nlisten: {listen}\n\
-         tokenFile: token\nwindow: {window}\n{records}\nnodes:\n{}\
+         tokenFile: token\nwindow: {window}\n{records}\n\
+         membership: {{lease: 60}}\nnodes:\n{}\
          users: [{{first: 1, count: {users}, anchor: gateway, node: a}}]\n",
         nodes.collect::<String>()
     )

@@ -1,21 +1,25 @@
-//! Nodes of a site: an anchor and two stations that speak the protocol over sockets of this
+//! Nodes of a site: an anchor and stations that speak the protocol over sockets of this
 //! machine, as nodes do, and have no packets. Contexts of a user are eight octets.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use weft_mobility_protocol::{
     Anchor, Contexts, EndMarker, Incarnation, NodeId, Output, Settings, Station, TimerKey, User,
 };
+use weft_mobility_transport::note::Registration;
 use weft_mobility_transport::{Event, Options, Timing, Token, Transport};
 use weft_rig::Failure;
 
 /// Names of the nodes, by their numbers from 1; the first is the anchor.
 pub const NAMES: [&str; 3] = ["gateway", "a", "b"];
+/// The station that joins later, and registers.
+pub const LATE: &str = "c";
+const LATE_NUMBER: NodeId = NodeId(4);
 /// How long a node without timers waits for an input.
 const IDLE: Duration = Duration::from_secs(1);
 
@@ -29,9 +33,40 @@ enum Input {
 /// How nodes reach each other where packets would.
 type Ends = Arc<HashMap<NodeId, Sender<Input>>>;
 
+/// For how long users had no owner while they moved: from the export at one station until the
+/// import at another.
+#[derive(Clone, Default)]
+pub struct Pauses(Arc<Mutex<(HashMap<User, Instant>, Vec<Duration>)>>);
+
+impl Pauses {
+    fn begin(&self, user: User) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).0.insert(user, Instant::now());
+    }
+
+    fn end(&self, user: User) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(began) = all.0.remove(&user) {
+            all.1.push(began.elapsed());
+        }
+    }
+
+    /// All of them, shortest first; they are forgotten.
+    pub fn take(&self) -> Vec<Duration> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pauses = std::mem::take(&mut all.1);
+        pauses.sort_unstable();
+        pauses
+    }
+}
+
 /// Nodes that run, until they are dropped.
 pub struct Nodes {
     ends: Ends,
+    pauses: Pauses,
+    controllers: Vec<String>,
+    token: Token,
+    /// Inputs of the station that has not joined.
+    late: Option<Receiver<Input>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -46,48 +81,81 @@ impl Nodes {
         controllers: &[SocketAddr],
         token: &str,
     ) -> Result<Nodes, Failure> {
-        let numbers = (1..).map(NodeId);
+        let numbers = || (1..).map(NodeId);
         let (mut ends, mut inputs) = (HashMap::new(), Vec::new());
-        for number in numbers.clone().take(NAMES.len()) {
+        for number in numbers().take(NAMES.len() + 1) {
             let (end, input) = channel();
             ends.insert(number, end);
             inputs.push(input);
         }
-        let mut nodes = Nodes { ends: Arc::new(ends), threads: Vec::new() };
-        for (((number, name), listen), inputs) in numbers.zip(NAMES).zip(places).zip(inputs) {
-            let options = Options {
-                node: number,
-                name: name.to_owned(),
-                listen,
-                token: Token::new(token).ok_or("a token that is none")?,
-                controllers: controllers.iter().map(SocketAddr::to_string).collect(),
-                term: 0,
-                places: Vec::new(),
-                registration: None,
-                admits: false,
-                security: None,
-                timing: Timing::default(),
-            };
-            let end = nodes.ends[&number].clone();
-            let transport =
-                Transport::start(options, move |event| end.send(Input::Arrived(event)).is_ok())?;
-            let ends = nodes.ends.clone();
-            nodes.threads.push(thread::spawn(move || {
-                let (incarnation, settings) = (Incarnation(1), Settings::default());
-                let mut out = Vec::new();
-                let machine = match number {
-                    NodeId(1) => {
-                        Machine::Anchor(Anchor::new(number, incarnation, settings, &mut out))
-                    }
-                    _ => Machine::Station(Station::new(number, incarnation, settings, &mut out)),
-                };
-                let (timers, contexts) = (Timers::default(), HashMap::new());
-                let mut node = Node { machine, transport, ends, timers, contexts };
-                node.carry_out(out);
-                node.run(&inputs);
-            }));
+        let mut nodes = Nodes {
+            ends: Arc::new(ends),
+            pauses: Pauses::default(),
+            controllers: controllers.iter().map(SocketAddr::to_string).collect(),
+            token: Token::new(token).ok_or("a token that is none")?,
+            late: inputs.pop(),
+            threads: Vec::new(),
+        };
+        for (((number, name), listen), inputs) in numbers().zip(NAMES).zip(places).zip(inputs) {
+            nodes.begin(number, name, listen, None, inputs)?;
         }
         Ok(nodes)
+    }
+
+    /// For how long users have no owner.
+    pub fn pauses(&self) -> Pauses {
+        self.pauses.clone()
+    }
+
+    /// Starts the station [`LATE`] at that place, which no file names.
+    ///
+    /// # Errors
+    /// When it cannot listen, or has joined before.
+    pub fn join(&mut self, listen: SocketAddr) -> Result<(), Failure> {
+        let inputs = self.late.take().ok_or("the station has joined before")?;
+        let registration =
+            Registration { address: listen.to_string(), capacity: 0, version: String::new() };
+        self.begin(LATE_NUMBER, LATE, listen, Some(registration), inputs)
+    }
+
+    fn begin(
+        &mut self,
+        number: NodeId,
+        name: &str,
+        listen: SocketAddr,
+        registration: Option<Registration>,
+        inputs: Receiver<Input>,
+    ) -> Result<(), Failure> {
+        let options = Options {
+            node: number,
+            name: name.to_owned(),
+            listen,
+            token: self.token.clone(),
+            controllers: self.controllers.clone(),
+            term: 0,
+            places: Vec::new(),
+            registration,
+            admits: false,
+            security: None,
+            timing: Timing::default(),
+        };
+        let end = self.ends[&number].clone();
+        let transport =
+            Transport::start(options, move |event| end.send(Input::Arrived(event)).is_ok())?;
+        let (ends, pauses) = (self.ends.clone(), self.pauses.clone());
+        self.threads.push(thread::spawn(move || {
+            let (incarnation, settings) = (Incarnation(1), Settings::default());
+            let mut out = Vec::new();
+            let machine = match number {
+                NodeId(1) => Machine::Anchor(Anchor::new(number, incarnation, settings, &mut out)),
+                _ => Machine::Station(Station::new(number, incarnation, settings, &mut out)),
+            };
+            let (timers, contexts) = (Timers::default(), HashMap::new());
+            let mut node = Node { machine, transport, ends, pauses, timers, contexts };
+            node.carry_out(out);
+            node.run(&inputs);
+        }));
+        Ok(())
     }
 }
 
@@ -140,6 +208,7 @@ struct Node {
     machine: Machine,
     transport: Transport,
     ends: Ends,
+    pauses: Pauses,
     timers: Timers,
     /// How often the contexts of a user have moved.
     contexts: HashMap<User, u64>,
@@ -192,6 +261,7 @@ impl Node {
                 Output::SetTimer(key, after) => self.timers.set(key, Instant::now() + after),
                 Output::CancelTimer(key) => self.timers.cancel(key),
                 Output::Export { user, epoch } => {
+                    self.pauses.begin(user);
                     let moves = self.contexts.get(&user).copied().unwrap_or(0);
                     let bytes = moves.to_be_bytes().to_vec();
                     self.station(|station, out| station.exported(user, epoch, bytes, out));
@@ -203,6 +273,7 @@ impl Node {
                     };
                     if let Some(moves) = moves {
                         self.contexts.insert(user, moves + 1);
+                        self.pauses.end(user);
                     }
                     self.station(|station, out| {
                         station.imported(user, epoch, moves.is_some(), out);
