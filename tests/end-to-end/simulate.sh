@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `weft simulate handover` and `function-move`: the promises hold, a seed gives the same run again, what is
+# `weft simulate handover`, `function-move` and `site`: the promises hold, a seed gives the same run again, what is
 # built wrong is found, with its log, and one clear line for what cannot be done.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
@@ -48,9 +48,18 @@ functions_keep_promises() {
         ! timeout 120 "$WEFT" simulate function-move --faults rain
 }
 
+sites_keep_promises() {
+    timeout 120 "$WEFT" simulate site --seeds 50 | tee "$work/out"
+    [ "${PIPESTATUS[0]}" -eq 0 ] && grep -q '^kept: one owner, linearizable' "$work/out" || return 1
+    timeout 120 "$WEFT" simulate site --seeds 100 --mutate no-count >"$work/out" 2>"$work/err"
+    [ $? -eq 1 ] && [ "$(wc -l <"$work/err")" -eq 1 ] && grep -qE '^weft: seed [0-9]+: ' "$work/err" &&
+        grep -q VIOLATION "$work/out" && ! timeout 120 "$WEFT" simulate site --faults rain
+}
+
 check "a hundred seeds keep every promise" promises_hold
 check "a seed gives the same run again" seed_repeats
 check "a gate that opens early is found" mistakes_are_found
 check "what there is not is refused in one line" nonsense_is_refused
 check "a hundred seeds of moves of functions keep every promise" functions_keep_promises
+check "fifty seeds of a site on etcd keep every promise, and what is built wrong is found" sites_keep_promises
 close_report

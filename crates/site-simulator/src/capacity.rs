@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use weft_etcd::{
     Range,
 };
 use weft_mobility_controller::config::Configuration;
-use weft_mobility_controller::engine::{Engine, Input, Surroundings, Ways};
+use weft_mobility_controller::engine::{Answer, Engine, Input, Surroundings, Ways};
 use weft_mobility_controller::journal::{Entry, Journal, JournalError};
 use weft_mobility_controller::members::Members;
 use weft_mobility_controller::surroundings::{Clock, Network};
@@ -177,9 +178,13 @@ impl Run<'_> {
         for second in 0..load.seconds {
             let from = NodeId(2 + (second % u64::from(self.stations)) as u32);
             let to = NodeId(2 + ((second + 1) % u64::from(self.stations)) as u32);
-            if let Ok(order) = engine.hand_over(Ways::AllFrom(from), to) {
-                numbers.push(order.number);
-            }
+            let (say, said) = channel();
+            let order = move |engine: &mut Engine| -> Answer {
+                let ordered = engine.hand_over(Ways::AllFrom(from), to);
+                Box::new(move || drop(say.send(ordered.map(|order| order.number))))
+            };
+            self.round(engine, vec![Input::Ask(Box::new(order))])?;
+            numbers.extend(said.try_iter().flatten());
             let end = (second + 1) * SECOND;
             loop {
                 let answers = self.site.next_answers_before(end);

@@ -88,7 +88,7 @@ pub struct Scenario {
     pub users: u64,
     /// Replicas of the controller.
     pub replicas: usize,
-    /// Orders of operators: moves of users, drains.
+    /// Orders of operators: moves of users, drains, upgrades of all nodes.
     pub orders: u64,
     /// What can go wrong.
     pub faults: Faults,
@@ -180,6 +180,8 @@ pub struct Statistics {
     pub leaders: u64,
     /// Users that have moved, and moves that were given up.
     pub moves: [u64; 2],
+    /// Nodes that went over to another process as their controller had told them.
+    pub upgrades: u64,
     /// Users that have an owner anew.
     pub adopted: u64,
     /// Answers of controllers that were checked.
@@ -208,6 +210,7 @@ impl AddAssign<&Statistics> for Statistics {
         for (at, count) in other.moves.iter().enumerate() {
             self.moves[at] += count;
         }
+        self.upgrades += other.upgrades;
         self.adopted += other.adopted;
         self.answers += other.answers;
         for (at, count) in other.deaths.iter().enumerate() {

@@ -17,6 +17,7 @@ use weft_etcd::model::Model;
 use weft_mobility_protocol::{AnchorPosture, EndMarker, Envelope, NodeId, TimerKey, User};
 use weft_mobility_simulator::Random;
 use weft_mobility_transport::Event as Arrived;
+use weft_mobility_transport::note::Upgrade;
 
 use crate::history::Seen;
 use crate::processes::{Ended, ProcessId, Processes, own, pause};
@@ -30,7 +31,7 @@ const TICK: u64 = 20_000;
 /// A second.
 const SECOND: u64 = 1_000_000;
 /// How long it may take after the last fault until all is well.
-const PATIENCE: u64 = 120 * SECOND;
+const PATIENCE: u64 = 900 * SECOND;
 
 /// Who can be cut off from whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,6 +66,12 @@ enum Event {
         link: u64,
         node: NodeId,
         arrived: Box<Arrived>,
+    },
+    /// A controller tells a node that a process of it is to go, or asks which one it is.
+    Upgrade {
+        node: NodeId,
+        link: u64,
+        upgrade: Upgrade,
     },
     /// From node to node.
     Between {
@@ -357,6 +364,7 @@ impl World {
             Event::ToController { replica, link, node, arrived } => {
                 self.to_controller(replica, link, node, *arrived);
             }
+            Event::Upgrade { node, link, upgrade } => self.upgrade(node, link, upgrade),
             Event::Between { to, envelope } => self.message(to, envelope),
             Event::Marker { to, user, marker } => self.marker(to, user, marker),
             Event::Timer { node, key, generation } => self.timer(node, key, generation),

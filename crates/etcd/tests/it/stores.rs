@@ -1,15 +1,18 @@
 //! Tests that each store of records passes, and what can go wrong in etcd.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use etcd_client::AlarmOptions;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use weft_etcd::EtcdStore;
+use weft_etcd::model::Model;
+use weft_etcd::{
+    Candidate, Carried, Election, Etcd, EtcdError, EtcdStore, Fence, Operation, Page, Range,
+};
 use weft_state::{Change, Kind, RecordStore, Records as _, StateError, Store};
 
 use crate::site::{PREFIX, Site, open, owner};
@@ -48,6 +51,83 @@ impl Place for InEtcd {
     }
 }
 
+/// A transaction as it was asked for.
+type Asked = (Vec<Fence>, Vec<Operation>);
+
+/// The model of etcd, which answers at once, and the transactions that it was asked for.
+#[derive(Clone, Default)]
+struct Modelled(Arc<Mutex<Model>>, Arc<Mutex<Vec<Asked>>>);
+
+impl Etcd for Modelled {
+    fn prefix(&self) -> &str {
+        PREFIX
+    }
+
+    fn transact(
+        &self,
+        fences: Vec<Fence>,
+        operations: Vec<Operation>,
+    ) -> Result<Carried, EtcdError> {
+        self.1.lock().unwrap().push((fences.clone(), operations.clone()));
+        self.0.lock().unwrap().transact(&fences, &operations)
+    }
+
+    fn range(&self, range: Range) -> Result<Page, EtcdError> {
+        self.0.lock().unwrap().range(&range)
+    }
+
+    fn grant(&self, lasts: Duration) -> Result<(i64, Duration), EtcdError> {
+        Ok((self.0.lock().unwrap().grant(lasts, Duration::ZERO)?, lasts))
+    }
+
+    fn renew(&self, lease: i64) -> Result<bool, EtcdError> {
+        Ok(self.0.lock().unwrap().renew(lease, Duration::ZERO))
+    }
+
+    fn revoke(&self, lease: i64) {
+        self.0.lock().unwrap().revoke(lease);
+    }
+
+    fn wait_for_change(&self, _: &str, _: u64, _: Duration) {}
+
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn sleep(&self, time: Duration) {
+        thread::sleep(time);
+    }
+
+    fn begin(&self, _: Box<dyn FnOnce() + Send>) -> bool {
+        true
+    }
+}
+
+struct InModel {
+    etcd: Modelled,
+    limits: (usize, usize),
+    leads: Option<weft_etcd::Leadership>,
+}
+
+impl Place for InModel {
+    fn open(&mut self) -> Box<dyn RecordStore> {
+        if let Some(leads) = self.leads.take() {
+            leads.resign();
+        }
+        let candidate = Candidate { name: "a".to_owned(), address: String::new() };
+        let etcd = Arc::new(self.etcd.clone());
+        let election = Election::new(etcd, candidate, Duration::from_secs(3600));
+        let leads = election.campaign(&AtomicBool::new(false), |_, _| {}).unwrap();
+        self.leads = Some(leads.clone());
+        // What a new leader needs is not history.
+        let mut model = self.etcd.0.lock().unwrap();
+        let revision = model.revision();
+        model.compact(revision);
+        drop(model);
+        Box::new(open(&leads).unwrap().with_limits(self.limits.0, self.limits.1))
+    }
+}
+
 /// Makes a place, if the machine has what it takes.
 type MakePlace = Box<dyn FnOnce() -> Option<Box<dyn Place>>>;
 
@@ -57,7 +137,10 @@ fn places(limits: (usize, usize)) -> Vec<MakePlace> {
         let site = Site::start(1, &[])?;
         Some(Box::new(InEtcd { site, limits, leads: None }) as Box<dyn Place>)
     };
-    vec![Box::new(folder), Box::new(etcd)]
+    let model = move || {
+        Some(Box::new(InModel { etcd: Modelled::default(), limits, leads: None }) as Box<dyn Place>)
+    };
+    vec![Box::new(folder), Box::new(model), Box::new(etcd)]
 }
 
 type Records = BTreeMap<(u16, Vec<u8>), (u8, Vec<u8>)>;
@@ -304,4 +387,27 @@ fn a_full_etcd_is_waited_for() {
     stop.store(true, Ordering::Relaxed);
     let mut store = store;
     assert!(matches!(store.write(&[put(3, b"3")]), Err(StateError::Deposed(_))));
+}
+
+/// A member that was slow carries a transaction out once more, after later ones: it does no harm.
+#[test]
+fn a_transaction_that_comes_late_changes_nothing() {
+    let etcd = Modelled::default();
+    let candidate = Candidate { name: "a".to_owned(), address: String::new() };
+    let election = Election::new(Arc::new(etcd.clone()), candidate, Duration::from_secs(3600));
+    let leads = election.campaign(&AtomicBool::new(false), |_, _| {}).unwrap();
+    let mut store = open(&leads).unwrap().with_limits(200, 5);
+    for round in 0..40_u8 {
+        let change = Change::put(KINDS[0], &u64::from(round % 7).to_be_bytes(), 1, &[round; 20]);
+        store.write(&[change]).unwrap();
+    }
+    let before = all(&store);
+    let late = etcd.1.lock().unwrap().clone();
+    assert!(late.len() > 40, "the log was folded");
+    for (fences, operations) in late.into_iter().filter(|(fences, _)| fences.len() > 1) {
+        assert_eq!(etcd.transact(fences, operations), Ok(None));
+    }
+    leads.resign();
+    let leads = election.campaign(&AtomicBool::new(false), |_, _| {}).unwrap();
+    assert_eq!(all(&open(&leads).unwrap()), before);
 }

@@ -72,7 +72,7 @@ impl World {
             return Some(format!("{count} users of {all}"));
         }
         if open > 0 {
-            return Some(format!("{open} orders are open"));
+            return Some(format!("{open} orders and upgrades are open"));
         }
         users.iter().find_map(|view| {
             let UserView { user, owner, epoch, state, .. } = view;

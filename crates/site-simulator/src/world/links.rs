@@ -6,10 +6,10 @@ use std::time::Duration;
 use weft_mobility_controller::engine::Input;
 use weft_mobility_controller::surroundings::Network;
 use weft_mobility_protocol::{Envelope, NodeId};
-use weft_mobility_transport::note::{Note, Registration};
+use weft_mobility_transport::note::{Attempt, Note, Process, Registration, Upgrade, UpgradeMethod};
 use weft_mobility_transport::{Event as Arrived, PeerAddress, Registered, Statistics};
 
-use super::{Event, Party, SECOND, Shared, World};
+use super::{Event, Party, Promise, SECOND, Shared, World};
 
 /// How long a node waits for a word of its controller, as nodes of replicas do.
 const SILENCE: u64 = 1_500_000;
@@ -43,8 +43,16 @@ impl Network for Links {
         }
     }
 
-    fn note(&self, node: NodeId, _note: &Note) -> bool {
-        self.link(&self.shared.lock(), node).is_some()
+    fn note(&self, node: NodeId, note: &Note) -> bool {
+        let mut world = self.shared.lock();
+        let Some(link) = self.link(&world, node) else { return false };
+        if let Note::Upgrade(upgrade) = note
+            && world.reach(Party::Replica(self.replica), Party::Node(node))
+        {
+            let at = world.in_order(Party::Replica(self.replica), Party::Node(node));
+            world.at(at, Event::Upgrade { node, link, upgrade: *upgrade });
+        }
+        true
     }
 
     fn place(&self, place: PeerAddress) {
@@ -136,6 +144,47 @@ impl World {
     pub(super) fn to_node(&mut self, node: NodeId, link: u64, envelope: Envelope) {
         if self.nodes.get(&node).is_some_and(|node| node.link.is_some_and(|own| own.1 == link)) {
             self.message(node, envelope);
+        }
+    }
+
+    /// A node is told that a process of it is to go, or asked which one it is.
+    pub(super) fn upgrade(&mut self, number: NodeId, link: u64, upgrade: Upgrade) {
+        let Some(node) = self.nodes.get_mut(&number) else { return };
+        if node.link.is_none_or(|own| own.1 != link) {
+            return;
+        }
+        let (request, process) = (upgrade.request, node.process);
+        let is_meant = request > 0 && upgrade.process == process;
+        let attempt = if is_meant { Attempt::Begun } else { Attempt::On };
+        let (version, reason) = (format!("0.1.{process}"), String::new());
+        let said = Process { request, process, attempt, version, reason };
+        self.send_up(number, Arrived::Process(number, said));
+        if !is_meant {
+            return;
+        }
+        self.note(|| format!("{number} goes over to another process, by request {request}"));
+        let Some(node) = self.nodes.get_mut(&number) else { return };
+        if node.upgrades.contains(&request) {
+            self.violated(Promise::Sound, format!("{number} is upgraded twice by {request}"));
+            return;
+        }
+        node.upgrades.push(request);
+        self.statistics.upgrades += 1;
+        match upgrade.method {
+            UpgradeMethod::TakeOver => {
+                node.process += 1;
+                self.after(1000, Event::NodeLost { node: number, link });
+            }
+            UpgradeMethod::End => {
+                let owned = self.owners.values().filter(|(owner, ..)| *owner == number).count();
+                if owned > 0 {
+                    let what = format!("{number} is told to end, and has {owned} users");
+                    self.violated(Promise::Placed, what);
+                }
+                self.kill_node(number);
+                let starts = self.random.between(100_000, 2 * SECOND);
+                self.after(starts, Event::Restart(number));
+            }
         }
     }
 

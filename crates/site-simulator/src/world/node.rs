@@ -34,6 +34,10 @@ pub(super) struct Node {
     /// The highest term that it has met.
     pub term: u64,
     pub dials: usize,
+    /// The number of its process.
+    pub process: u64,
+    /// Requests by which it went over to another one.
+    pub upgrades: Vec<u64>,
 }
 
 impl Node {
@@ -48,6 +52,8 @@ impl Node {
             link: None,
             term: 0,
             dials: number.0 as usize,
+            process: 1,
+            upgrades: Vec::new(),
         }
     }
 
@@ -77,11 +83,12 @@ impl World {
     /// A node dies.
     pub(super) fn kill_node(&mut self, number: NodeId) {
         let Some(node) = self.nodes.get_mut(&number) else { return };
-        let (life, term) = (node.life, node.term);
+        let (life, term, process) = (node.life, node.term, node.process + 1);
+        let upgrades = std::mem::take(&mut node.upgrades);
         let link = node.link.take();
         let users: Vec<_> = node.epochs.keys().copied().collect();
         // The highest term lies in the node's folder.
-        *node = Node { life, term, ..Node::new(number) };
+        *node = Node { life, term, process, upgrades, ..Node::new(number) };
         if number == ANCHOR {
             self.postures.clear();
         }

@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use weft_mobility_controller::engine::{Answer, Engine, Happening, Input, Ways};
 use weft_mobility_protocol::{NodeId, User};
+use weft_site::upgrade::Method;
 
 use super::node::ANCHOR;
 use super::{Event, SECOND, Shared, World};
@@ -15,6 +16,7 @@ enum Order {
     One(User, NodeId),
     All(NodeId, NodeId),
     Drain(NodeId),
+    Upgrade(Method),
 }
 
 impl World {
@@ -49,6 +51,10 @@ impl World {
         let (from, to) = (self.random.pick(&stations), self.random.pick(&stations));
         let (Some(from), Some(to)) = (from, to) else { return };
         let order = match self.random.between(0, 10) {
+            0 if self.random.one_in_thousand(300) => {
+                let methods = [Method::InPlace, Method::Drain];
+                Order::Upgrade(self.random.pick(&methods).unwrap_or(Method::InPlace))
+            }
             0 => Order::Drain(from),
             1..4 => Order::All(from, to),
             _ => Order::One(user, to),
@@ -62,6 +68,7 @@ impl World {
                     drop(engine.drain(node));
                     engine.cordon(node, false);
                 }
+                Order::Upgrade(method) => drop(engine.begin_upgrade(method, &[])),
             }
             Box::new(|| {})
         });
@@ -99,7 +106,7 @@ impl World {
         let asked = self.ask_leader(move |engine| {
             let users = engine.users(None, User(0), usize::MAX);
             let open = engine.orders().iter().filter(|order| !order.is_finished()).count();
-            let open = open + engine.waiting();
+            let open = open + engine.waiting() + usize::from(engine.upgrade().is_running());
             Box::new(move || {
                 if let Some(shared) = shared.upgrade() {
                     shared.lock().settled(&users, open);

@@ -169,10 +169,11 @@ fn many_moves_share_a_transaction() {
     let after = names.map(count);
     let of_moves = |at: usize| (after[at] - before[at]) / MANY as f64;
     println!(
-        "{:.0} transactions for 1,000 moves, {:.0} octets a move, {:.0} moves a second",
+        "{:.1} transactions for 1,000 moves, {:.0} octets a move, {:.0} moves a second",
         of_moves(0) * 1000.0,
         of_moves(1),
         MANY as f64 / took,
     );
-    assert!(of_moves(0) < 0.5, "{} transactions a move", of_moves(0));
+    // 2 for 1,000, and some more where the machine makes few moves in the time that records wait.
+    assert!(of_moves(0) < 0.02, "{} transactions a move", of_moves(0));
 }

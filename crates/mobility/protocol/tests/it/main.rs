@@ -5,3 +5,4 @@ mod encoding;
 mod kept;
 mod plane;
 mod tables;
+mod turns;

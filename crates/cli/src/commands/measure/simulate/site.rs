@@ -112,6 +112,7 @@ fn summary(arguments: &Arguments, all: &Statistics) -> String {
          {}\n  \
          moves         {} made, {} given up, {} users owned anew\n  \
          leaders       {}, at most {:.1} s from the last fault until all was well\n  \
+         upgrades      {} of nodes\n  \
          answers       {} checked\n  \
          etcd          {} transactions, {} octets written\n  \
          faults        {} deaths of replicas, {} of nodes, {} standstills, {} cuts, {} of etcd\n",
@@ -121,6 +122,7 @@ fn summary(arguments: &Arguments, all: &Statistics) -> String {
         all.adopted,
         all.leaders,
         all.longest as f64 / 1e6,
+        all.upgrades,
         all.answers,
         all.transactions,
         all.octets,
