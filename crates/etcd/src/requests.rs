@@ -1,4 +1,4 @@
-//! What is asked of etcd, whoever answers: a cluster, or a model of one ([`crate::model`]).
+//! What is asked of etcd: of a cluster, or of a model of one ([`crate::model`]).
 
 use std::time::{Duration, Instant};
 

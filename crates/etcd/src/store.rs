@@ -26,9 +26,9 @@ const LONGEST: usize = 1 << 10;
 /// The log is folded from so many octets on, and from so many entries.
 const LOG_OCTETS: usize = 16 << 20;
 const LOG_ENTRIES: usize = 4096;
-/// Groups that one transaction folds, and their octets.
+/// Groups that one transaction folds; their octets are those of one entry of the log at most, but
+/// for a single group.
 const GROUPS_AT_ONCE: usize = 32;
-const FOLDED_AT_ONCE: usize = 512 << 10;
 /// The key of how many transactions there have been.
 const COUNT: &str = "count";
 /// Keys that are read at once.
@@ -231,13 +231,13 @@ impl EtcdStore {
             let mut said = Vec::new();
             records.iter().for_each(|(key, record)| layout::put(key, record.as_deref(), &mut said));
             length += said.len();
+            if length > PART && !operations.is_empty() {
+                break;
+            }
             operations.push(match said.is_empty() {
                 true => Operation::Remove(group.key()),
                 false => Operation::Put(group.key(), layout::value(ValueKind::Group, &said)),
             });
-            if length > FOLDED_AT_ONCE {
-                break;
-            }
         }
         let taken: Vec<_> = oldest
             .into_iter()

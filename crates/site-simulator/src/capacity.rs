@@ -166,7 +166,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Each second all users of one station go to another one.
+    /// Each second all users of one station go to the last one.
     fn moves(&self, engine: &mut Engine, load: Load) -> Result<[u64; 2], JournalError> {
         let connected = (1..self.stations + 2).map(|node| Arrived::Connected(NodeId(node)));
         self.round(engine, connected.map(Input::Arrived).collect())?;
@@ -176,12 +176,13 @@ impl Run<'_> {
         }
         let mut numbers = Vec::new();
         for second in 0..load.seconds {
-            let from = NodeId(2 + (second % u64::from(self.stations)) as u32);
-            let to = NodeId(2 + ((second + 1) % u64::from(self.stations)) as u32);
+            // The last station takes the users of all others.
+            let to = NodeId(self.stations + 1);
+            let from = NodeId(2 + (second % u64::from(self.stations - 1)) as u32);
             let (say, said) = channel();
             let order = move |engine: &mut Engine| -> Answer {
                 let ordered = engine.hand_over(Ways::AllFrom(from), to);
-                Box::new(move || drop(say.send(ordered.map(|order| order.number))))
+                Box::new(move || _ = say.send(ordered.map(|order| order.number)))
             };
             self.round(engine, vec![Input::Ask(Box::new(order))])?;
             numbers.extend(said.try_iter().flatten());

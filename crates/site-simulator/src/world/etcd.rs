@@ -82,7 +82,7 @@ impl World {
             return drop(self.requests.remove(&id));
         }
         if self.leaderless > time {
-            // It is refused, lost, or carried out once there is a leader, whoever waits for that.
+            // It is refused, lost, or carried out once there is a leader, also if its replica waits no longer.
             match self.random.between(0, 3) {
                 0 => self.after(1000, Event::Answers(id, Err(refused()))),
                 1 => drop(self.requests.remove(&id)),
