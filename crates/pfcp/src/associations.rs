@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::codec::element::{CpFeatures, NodeId, Text};
 
 /// The identity of a control plane.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) enum NodeKey {
     Address(IpAddr),
     /// A domain name in lower case.

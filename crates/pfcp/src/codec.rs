@@ -20,10 +20,11 @@ pub mod element;
 mod error;
 mod flags;
 mod frame;
-mod group;
+pub(crate) mod group;
 pub mod message;
 mod number;
 pub mod rule;
+pub mod vendor;
 
 pub use cause::Cause;
 pub use error::{Defect, Error};

@@ -304,7 +304,7 @@ impl Drop for Server {
     }
 }
 
-fn socket(address: SocketAddr) -> io::Result<UdpSocket> {
+pub(crate) fn socket(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;

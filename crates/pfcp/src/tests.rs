@@ -52,6 +52,7 @@ pub(crate) fn plan() -> PfcpPlan {
         port: 8805,
         node_id: PfcpNodeId::Address(address("10.0.0.254")),
         peers: Vec::new(),
+        proxies: Vec::new(),
         like: "session".to_owned(),
         interfaces: vec![
             interface(PfcpSide::Access, None, "access", &["10.1.0.254", "fd01::254"], &[]),

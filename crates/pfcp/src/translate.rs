@@ -5,6 +5,7 @@
 
 mod enforce;
 mod filter;
+pub(crate) mod flow;
 mod forward;
 mod pdr;
 mod shared;

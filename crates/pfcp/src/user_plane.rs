@@ -15,7 +15,8 @@ mod establish;
 mod kept;
 mod load;
 mod node;
-mod refusing;
+mod proxied;
+pub(crate) mod refusing;
 mod release;
 mod reports;
 mod send;
@@ -42,6 +43,8 @@ use crate::translate::{Applications, Known};
 use self::admission::Admission;
 use self::kept::Keeping;
 use self::load::Load;
+use self::proxied::Proxied;
+pub(crate) use self::proxied::Route;
 use self::session::{Record, Work};
 pub use self::show::Counts;
 
@@ -83,6 +86,22 @@ pub(crate) enum Sent {
 pub(crate) fn is_response(datagram: &[u8]) -> bool {
     let kind = datagram.get(1).and_then(|number| MessageType::from_number(*number));
     kind.is_some_and(|kind| !kind.is_request())
+}
+
+/// Whether an address is in one of the networks.
+pub(crate) fn is_within(networks: &[(IpAddr, u8)], address: IpAddr) -> bool {
+    let within = |(network, length): &(IpAddr, u8)| match (*network, address) {
+        (IpAddr::V4(network), IpAddr::V4(address)) => {
+            let shift = 32 - u32::from((*length).min(32));
+            (network.to_bits() ^ address.to_bits()).checked_shr(shift).unwrap_or(0) == 0
+        }
+        (IpAddr::V6(network), IpAddr::V6(address)) => {
+            let shift = 128 - u32::from((*length).min(128));
+            (network.to_bits() ^ address.to_bits()).checked_shr(shift).unwrap_or(0) == 0
+        }
+        _ => false,
+    };
+    networks.iter().any(within)
 }
 
 /// Where the node stands when it starts.
@@ -132,6 +151,7 @@ pub struct UserPlane {
     keeping: Keeping,
     load: Load,
     admission: Admission,
+    proxied: Proxied,
 }
 
 impl UserPlane {
@@ -175,6 +195,7 @@ impl UserPlane {
             keeping: Keeping::default(),
             load: Load::new(recovery),
             admission: Admission::new(plan.guaranteed),
+            proxied: Proxied::default(),
             entropy,
             plan,
         }
@@ -188,7 +209,10 @@ impl UserPlane {
 
     /// A datagram has come.
     pub fn receive(&mut self, now: u64, from: SocketAddr, datagram: &[u8]) {
-        if !self.is_peer(from.ip()) {
+        if self.take_forwarded(now, from, datagram) {
+            return;
+        }
+        if !self.is_peer(from.ip()) && !is_within(&self.plan.proxies, from.ip()) {
             self.counts.unlisted += 1;
             return;
         }
@@ -202,18 +226,7 @@ impl UserPlane {
     }
 
     fn is_peer(&self, address: IpAddr) -> bool {
-        let within = |(network, length): &(IpAddr, u8)| match (*network, address) {
-            (IpAddr::V4(network), IpAddr::V4(address)) => {
-                let shift = 32 - u32::from((*length).min(32));
-                (network.to_bits() ^ address.to_bits()).checked_shr(shift).unwrap_or(0) == 0
-            }
-            (IpAddr::V6(network), IpAddr::V6(address)) => {
-                let shift = 128 - u32::from((*length).min(128));
-                (network.to_bits() ^ address.to_bits()).checked_shr(shift).unwrap_or(0) == 0
-            }
-            _ => false,
-        };
-        self.plan.peers.is_empty() || self.plan.peers.iter().any(within)
+        self.plan.peers.is_empty() || is_within(&self.plan.peers, address)
     }
 
     /// No message: one of another version is answered (§7.6.2), anything else is not.
@@ -465,11 +478,6 @@ impl UserPlane {
     #[must_use]
     pub fn has_sessions(&self) -> bool {
         !self.sessions.is_empty()
-    }
-
-    /// The datagrams to be sent.
-    pub fn take_datagrams(&mut self) -> Vec<Datagram> {
-        std::mem::take(&mut self.datagrams)
     }
 
     /// The node's own identity.

@@ -20,6 +20,7 @@ pub mod engine;
 pub mod journal;
 mod lead;
 pub mod members;
+pub mod n4;
 mod pair;
 mod replica;
 mod running;

@@ -15,6 +15,7 @@ use crate::engine::Handle;
 use crate::journal::{Journal, JournalError};
 use crate::lead::{Lead, LeadError, Means};
 use crate::members::Members;
+use crate::n4::N4Shown;
 use crate::replica::Running;
 use crate::standing::Site;
 
@@ -60,6 +61,7 @@ pub struct Controller {
     work: Work,
     serving: Serving,
     listen: SocketAddr,
+    n4: N4Shown,
 }
 
 /// What it does besides serving its API.
@@ -111,8 +113,9 @@ impl Controller {
                 (Work::Replica(running.map_err(StartError::Thread)?), site, listen)
             }
         };
-        let serving = listening.serve(handle.clone(), configuration, members, site)?;
-        Ok(Controller { handle, work, serving, listen })
+        let n4 = N4Shown::default();
+        let serving = listening.serve(handle.clone(), configuration, members, site, n4.clone())?;
+        Ok(Controller { handle, work, serving, listen, n4 })
     }
 
     /// The thread of it that has ended by itself, if one has.
@@ -147,6 +150,11 @@ impl Controller {
     /// Asks the engine.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
+    }
+
+    /// What is shown of N4, to be said by the one who serves it.
+    pub fn n4(&self) -> N4Shown {
+        self.n4.clone()
     }
 
     /// Stops it. What is under way goes on when it starts again, or another replica leads.

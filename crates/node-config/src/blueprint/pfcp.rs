@@ -19,6 +19,8 @@ pub struct PfcpPlan {
     pub node_id: PfcpNodeId,
     /// Networks of control planes; none for any.
     pub peers: Vec<(IpAddr, u8)>,
+    /// Networks of proxies that may speak for control planes.
+    pub proxies: Vec<(IpAddr, u8)>,
     /// The entry of `users` that sessions are like.
     pub like: String,
     /// Where packets come from and go to.

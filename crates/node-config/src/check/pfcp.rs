@@ -75,6 +75,7 @@ pub(super) fn plan(file: &PfcpFile, scene: &Scene<'_>, source: &mut Source<'_>) 
         port: file.port,
         node_id,
         peers: pairs(&file.peers),
+        proxies: pairs(&file.proxies),
         like: file.like.clone(),
         interfaces,
         chains,

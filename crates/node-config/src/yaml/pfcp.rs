@@ -24,6 +24,10 @@ pub struct PfcpFile {
     /// Networks of control planes. Others are not answered; without any, all are.
     #[serde(default)]
     pub peers: Vec<Subnet>,
+    /// Networks of controllers that serve N4 for several nodes (`n4` of a controller): they may
+    /// speak for any control plane of `peers`.
+    #[serde(default)]
+    pub proxies: Vec<Subnet>,
     /// The entry of `users` that sessions are like: its chain, tags, group and settings.
     pub like: String,
     /// Where packets of sessions come from and go to.

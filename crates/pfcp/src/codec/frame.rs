@@ -80,6 +80,16 @@ impl<'a> Frame<'a> {
         Ok((frame, follow_on.then_some(follows)))
     }
 
+    /// The message by itself, as octets.
+    #[must_use]
+    pub fn alone(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(SESSION_HEADER + self.body.len());
+        let at = begin(&self.header, self.message, &mut out);
+        out.extend_from_slice(self.body);
+        end(at, &mut out);
+        out
+    }
+
     /// The header of a datagram of another version, for the answer to it (§7.6.2): where
     /// versions agree is in the sequence number.
     #[must_use]

@@ -69,7 +69,7 @@ impl<'a> Iterator for Elements<'a> {
 }
 
 /// Appends an element.
-pub(super) fn put<'a>(element: u16, value: &impl Value<'a>, out: &mut Vec<u8>) {
+pub(crate) fn put<'a>(element: u16, value: &impl Value<'a>, out: &mut Vec<u8>) {
     out.extend_from_slice(&element.to_be_bytes());
     let at = out.len();
     out.extend_from_slice(&[0, 0]);

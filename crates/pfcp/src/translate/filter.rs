@@ -4,10 +4,10 @@ use weft_functions::session::rules::Name;
 use weft_functions::session::rules::filter::{Masked, SdfFilter};
 
 use super::Draft;
+use super::flow;
 use crate::codec::Cause;
 use crate::codec::element::{self, Text};
 use crate::codec::ie::*;
-use crate::flow;
 use crate::refusal::Refusal;
 
 impl Draft<'_> {

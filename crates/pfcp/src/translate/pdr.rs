@@ -7,6 +7,7 @@ use weft_functions::session::rules::{
     FarId, Interface, LocalTunnel, Pdr, PdrId, Period, QerId, Rare, Removal, UeAddress, UrrId,
 };
 
+use super::flow;
 use super::{DetectionPart, Draft, Endpoint, PdrExtras, name, rule_of_pdr, unread};
 use crate::codec::Cause;
 use crate::codec::element::{self, FTeid, GivenFTeid, OuterHeaderRemoval, Text, Time, UeIpAddress};
@@ -15,7 +16,6 @@ use crate::codec::rule::{
     CreatePdr, CreateTrafficEndpoint, CreatedPdr, CreatedTrafficEndpoint, Pdi, UpdatePdr,
     UpdateTrafficEndpoint,
 };
-use crate::flow;
 use crate::interfaces::{Found, Traits};
 use crate::refusal::Refusal;
 

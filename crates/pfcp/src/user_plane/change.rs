@@ -43,6 +43,9 @@ impl UserPlane {
         let before = record.rules.clone();
         let extras = record.extras.as_deref().cloned().unwrap_or_default();
         let cp = request.fseid.map(|fseid| (fseid.seid, fseid.like(from).unwrap_or(from)));
+        if let Some((_, address)) = cp {
+            self.proxied.note_alike(address, from);
+        }
         let query = query(request, &before)?;
         let mut draft = self.draft((*before).clone(), extras, owner);
         if !request.update_fars.is_empty() {

@@ -21,9 +21,6 @@ use crate::refusal::Refusal;
 use crate::transactions::TransactionId;
 use crate::translate::{Draft, Drafted, Extras, Owner, Surroundings, keys, rule_of_pdr};
 
-/// Attempts at a SEID that no session has: one in 10^13 fails with a million sessions.
-const ATTEMPTS: usize = 4;
-
 /// Refuses what is no session of this node.
 fn can_be(request: &SessionEstablishmentRequest<'_>) -> Result<(), Refusal> {
     if let Some(PdnType::NON_IP | PdnType::ETHERNET) = request.pdn_type {
@@ -58,13 +55,15 @@ impl UserPlane {
         draft.choose_chains();
         let drafted = draft.finish(outcome)?;
         let Drafted { rules, extras, created, created_endpoints, acquired, .. } = drafted;
-        let mut chosen = (0..ATTEMPTS).map(|_| (self.entropy)());
-        let chosen = chosen.find(|seid| *seid != 0 && !self.sessions.contains_key(seid));
+        let chosen = self.draw_seid(from);
         let admits = |plane: &mut UserPlane| plane.admission.begin(&Session::default(), &rules);
         let Some(seid) = chosen.filter(|_| admits(self)) else {
             acquired.give_back(&mut self.interfaces);
             return Err(Refusal::cause(Cause::NO_RESOURCES));
         };
+        if let Some(address) = request.fseid.like(from) {
+            self.proxied.note_alike(address, from);
+        }
         let rules = Arc::new(rules);
         let place = self.associations.get_mut(association).map_or(0, |association| {
             association.sessions.push(seid);

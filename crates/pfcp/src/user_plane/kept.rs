@@ -63,8 +63,12 @@ impl UserPlane {
         if !self.keeping.is_on {
             return;
         }
-        let note = self.associations.get(id).map(|one| AssociationNote::of(one).to_octets());
+        let note = self.associations.get(id).map(|one| self.association_to_keep(one));
         self.note(Key::Association(id.0), note);
+    }
+
+    fn association_to_keep(&self, one: &Association) -> Vec<u8> {
+        AssociationNote::of(one, self.proxied.route(one.address)).to_octets()
     }
 
     /// Keeps the filters of applications that have changed.
@@ -131,9 +135,9 @@ impl UserPlane {
         let note = |key: Key, octets| Keep::Note(key.to_octets(), Some(octets));
         let mut all = vec![note(Key::Recovery, self.recovery.0.to_be_bytes().to_vec())];
         all.extend(
-            self.associations.iter().map(|(id, one)| {
-                note(Key::Association(id.0), AssociationNote::of(one).to_octets())
-            }),
+            self.associations
+                .iter()
+                .map(|(id, one)| note(Key::Association(id.0), self.association_to_keep(one))),
         );
         all.extend(self.applications.iter().map(|(name, filters)| {
             note(Key::Application(name.to_string()), notes::of_filters(filters))
@@ -271,6 +275,9 @@ impl UserPlane {
     fn restore_association(&mut self, now: u64, id: u32, octets: &[u8]) -> Option<()> {
         let note = AssociationNote::read(octets)?;
         let stay = u64::try_from(self.plan.restoration.as_nanos()).unwrap_or(u64::MAX);
+        if let Some(route) = note.route {
+            self.proxied.note(note.address, route);
+        }
         let association = Association {
             node: note.node,
             address: note.address,
@@ -313,6 +320,9 @@ impl UserPlane {
         }
         let association = note.association.map(AssociationId);
         let known = association.and_then(|id| self.associations.get_mut(id));
+        if let Some(owner) = &known {
+            self.proxied.note_alike(note.cp_address, owner.address);
+        }
         let place = known.map(|association| {
             association.sessions.push(seid);
             association.sessions.len() as u32 - 1

@@ -20,9 +20,9 @@ use crate::codec::message::{
     NodeReportRequest, PathReport, PfdManagementRequest, PfdManagementResponse,
 };
 use crate::codec::{Cause, Message};
-use crate::flow;
 use crate::refusal::Refusal;
 use crate::transactions::TransactionId;
+use crate::translate::flow;
 
 /// Most applications, and most filters of one.
 const APPLICATIONS: usize = 4096;
@@ -58,6 +58,9 @@ impl UserPlane {
         let known = self.associations.iter().find(|(_, one)| one.address == from);
         if let Some((association, _)) = known {
             self.hear_recovery(now, association, request.recovery);
+        }
+        if self.answer_proxy(id) {
+            return;
         }
         let response = Heartbeat { recovery: self.recovery, ..Heartbeat::default() };
         self.respond(id, None, &Message::HeartbeatResponse(response));

@@ -11,7 +11,7 @@ use crate::refusal::Refusal;
 
 /// The response that refuses a request of this kind; none for a heartbeat that cannot be read,
 /// and for requests that only a user plane sends.
-pub(super) fn refusing<'n>(
+pub(crate) fn refusing<'n>(
     kind: MessageType,
     node: NodeId<'n>,
     recovery: Time,

@@ -113,6 +113,7 @@ impl UserPlane {
             moves.push((found, to));
         }
         for (sessions, to) in moves {
+            self.proxied.note_alike(to, id.from.ip());
             for seid in sessions {
                 if let Some(record) = self.sessions.get_mut(&seid) {
                     record.cp_address = to;

@@ -37,7 +37,12 @@ impl UserPlane {
         self.datagrams.push(Datagram { to: id.from, octets, waits: false });
     }
 
-    fn response(&mut self, id: TransactionId, seid: Option<u64>, message: &Message<'_>) -> Vec<u8> {
+    pub(super) fn response(
+        &mut self,
+        id: TransactionId,
+        seid: Option<u64>,
+        message: &Message<'_>,
+    ) -> Vec<u8> {
         let header = Header { seid, sequence: id.sequence, priority: None };
         let mut octets = Vec::with_capacity(192);
         message.emit(&header, &mut octets);

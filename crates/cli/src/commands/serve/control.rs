@@ -1,5 +1,7 @@
 //! `weft control`: a controller, until it is told to stop.
 
+mod n4;
+
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -50,10 +52,13 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let (tell, end) = mpsc::channel();
     let failed = tell.clone();
     let page = arguments.page.options()?;
+    let plan = configuration.n4.clone();
     let controller = Controller::start(configuration, socket, page.as_ref(), move |error| {
         // The receiver waits below for as long as the controller runs.
         let _ = failed.send(End::Failed(error.to_string()));
     })?;
+    let start = |plan| n4::Serving::start(plan, controller.handle(), controller.n4());
+    let n4 = plan.map(start).transpose().map_err(Failure::broken)?;
     let api = controller.api().map_or(String::new(), |address| format!(", API {address}"));
     let page = controller.page().map_or(String::new(), |url| format!(", page {url}"));
     let (nodes, socket) = (controller.address(), controller.socket().display());
@@ -72,9 +77,13 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             let reason = format!("the thread {thread} has ended by a panic");
             break end.try_recv().or(Ok(End::Failed(reason)));
         }
+        if n4.as_ref().is_some_and(n4::Serving::is_dead) {
+            break Ok(End::Failed("the thread n4-lead has ended by a panic".to_owned()));
+        }
         manager.alive();
     };
     manager.stopping();
+    drop(n4);
     controller.stop();
     match end {
         Ok(End::Failed(reason)) => Err(Failure::broken(reason)),

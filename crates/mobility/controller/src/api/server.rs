@@ -30,6 +30,7 @@ use super::state::Shared;
 use crate::config::{Configuration, Tls};
 use crate::engine::Handle;
 use crate::members::Members;
+use crate::n4::N4Shown;
 use crate::standing::Site;
 
 /// How long a connection over TCP may last: those who listen to events come again.
@@ -139,6 +140,7 @@ impl Listening {
         configuration: Arc<Configuration>,
         members: Members,
         site: Site,
+        n4: N4Shown,
     ) -> Result<Serving, ServeError> {
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(ServeError::Thread)?;
@@ -146,7 +148,7 @@ impl Listening {
         let address = remote.as_ref().and_then(|remote| remote.listener.local_addr().ok());
         let (stop, stopped) = oneshot::channel();
         let watchers = Arc::new(Semaphore::new(WATCHERS));
-        let shared = Shared { handle, watchers, configuration, members, site };
+        let shared = Shared { handle, watchers, configuration, members, site, n4 };
         let url = page.as_ref().and_then(weft_page::Listening::url);
         let serve_page = |page: weft_page::Listening| {
             page.serve(weft_page::Api {

@@ -10,6 +10,7 @@ use weft_mobility_protocol::NodeId;
 use crate::config::Configuration;
 use crate::engine::Handle;
 use crate::members::Members;
+use crate::n4::N4Shown;
 use crate::standing::Site;
 
 /// What requests are answered with.
@@ -20,6 +21,7 @@ pub struct Shared {
     pub configuration: Arc<Configuration>,
     pub members: Members,
     pub site: Site,
+    pub n4: N4Shown,
 }
 
 impl Shared {

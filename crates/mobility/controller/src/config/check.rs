@@ -1,5 +1,6 @@
 //! Checks what a file says.
 
+mod n4;
 mod pairs;
 mod records;
 
@@ -54,6 +55,7 @@ pub fn configuration(file: &ControllerFile, source: &mut Source<'_>) -> Option<C
     }
     let nodes = nodes(file, source);
     let pairs = pairs::pairs(file, &nodes, source);
+    let n4 = n4::n4(file, source);
     let users = users(file, &nodes, source);
     if !source.mistakes.is_empty() {
         return None;
@@ -77,6 +79,7 @@ pub fn configuration(file: &ControllerFile, source: &mut Source<'_>) -> Option<C
         lease: Duration::from_millis(file.standby.lease),
         nodes,
         users,
+        n4,
     })
 }
 
@@ -160,7 +163,7 @@ fn path(text: &str, at: &str, source: &mut Source<'_>) {
 }
 
 fn nodes(file: &ControllerFile, source: &mut Source<'_>) -> Vec<Node> {
-    if file.nodes.0.is_empty() && file.membership.is_none() {
+    if file.nodes.0.is_empty() && file.membership.is_none() && file.n4.is_none() {
         let hint = "with `membership: {}` nodes join that are not named here";
         source.wrong("nodes", "a controller has at least one node").hint(hint);
     }

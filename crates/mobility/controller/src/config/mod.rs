@@ -15,6 +15,7 @@ use weft_mobility_transport::Timing;
 use weft_yaml::mistake::Mistakes;
 use weft_yaml::shape;
 
+use crate::n4::N4;
 use crate::pair::Couple;
 
 /// A controller as a file describes it.
@@ -48,6 +49,8 @@ pub struct Configuration {
     pub lease: Duration,
     /// Users that there are at first.
     pub users: Vec<Users>,
+    /// One N4 for several nodes.
+    pub n4: Option<N4>,
     /// What is probably not meant.
     pub warnings: Mistakes,
 }

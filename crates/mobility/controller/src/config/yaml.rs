@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_mobility_transport::TransportSettings;
-use weft_yaml::values::Entries;
+use weft_yaml::values::{Entries, Ip, Subnet};
 
 /// A controller: which nodes there are, and who owns which user at first.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -52,6 +52,8 @@ pub struct ControllerFile {
     pub standby: StandbyFile,
     /// Lets nodes join that are not among `nodes`, and gives up those that are not heard of.
     pub membership: Option<MembershipFile>,
+    /// N4 for several nodes: control planes see one user plane.
+    pub n4: Option<N4File>,
     /// The nodes by name; may be left out where nodes join.
     #[serde(default)]
     pub nodes: Entries<NodeFile>,
@@ -239,4 +241,80 @@ pub struct UsersFile {
 
 fn one() -> u64 {
     1
+}
+
+/// N4 for several nodes (PFCP, 3GPP TS 29.244): the controller that leads serves it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "N4")]
+pub struct N4File {
+    /// Addresses at which control planes find the user plane, at most one of each family. With
+    /// several replicas, they are addresses that move to the one that leads.
+    pub listen: Vec<Ip>,
+    /// UDP port.
+    #[serde(default = "pfcp_port")]
+    #[schemars(range(min = 1))]
+    pub port: u16,
+    /// Node ID (§8.2.38): an address or a domain name; by default the first address of
+    /// `listen`.
+    pub node_id: Option<String>,
+    /// Networks of control planes. Others are not answered; without any, all are.
+    #[serde(default)]
+    pub peers: Vec<Subnet>,
+    /// The nodes by name. A node that is in `nodes` above as well, or registers, can be cordoned.
+    pub nodes: Entries<N4NodeFile>,
+    /// How long the controller waits.
+    #[serde(default)]
+    pub timers: N4Timers,
+    /// Control planes, at most.
+    #[serde(default = "n4_associations")]
+    #[schemars(range(min = 1, max = 1024))]
+    pub associations: u32,
+}
+
+fn pfcp_port() -> u16 {
+    8805
+}
+
+fn n4_associations() -> u32 {
+    64
+}
+
+/// A node behind N4: with `pfcp` in its configuration, and this controller among
+/// `pfcp.proxies` there.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "N4Node")]
+pub struct N4NodeFile {
+    /// Its number, by which the SEIDs of its sessions begin: no other node may have it later.
+    #[schemars(range(min = 1))]
+    pub number: u16,
+    /// Its address (`pfcp.listen` there), of a family of `listen`. Both nodes of a pair have one.
+    pub address: Ip,
+}
+
+/// How long the controller waits.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "N4Timers")]
+pub struct N4Timers {
+    /// Milliseconds between Heartbeat Requests to nodes and control planes.
+    #[schemars(range(min = 100, max = 600_000))]
+    pub heartbeat: u32,
+    /// T1: milliseconds until a request without response is sent again.
+    #[schemars(range(min = 100, max = 60_000))]
+    pub t1: u32,
+    /// N1: how often a request is sent in all.
+    #[schemars(range(min = 1, max = 10))]
+    pub n1: u8,
+    /// Seconds that a node may be silent before control planes are told that its sessions are
+    /// gone.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub lease: u32,
+}
+
+impl Default for N4Timers {
+    fn default() -> Self {
+        N4Timers { heartbeat: 1000, t1: 1000, n1: 3, lease: 30 }
+    }
 }

@@ -1,7 +1,7 @@
 //! The way to the engine, from other threads.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -50,6 +50,7 @@ pub struct Handle(Arc<Mutex<Option<Way>>>);
 struct Way {
     inputs: mpsc::Sender<Input>,
     waiting: Arc<AtomicUsize>,
+    number: u64,
 }
 
 impl std::fmt::Debug for Handle {
@@ -64,7 +65,9 @@ impl Handle {
     pub(crate) fn begin(&self) -> (Receiver<Input>, Arc<AtomicUsize>) {
         let (inputs, received) = mpsc::channel();
         let waiting: Arc<AtomicUsize> = Arc::default();
-        *self.way() = Some(Way { inputs, waiting: waiting.clone() });
+        static ENGINES: AtomicU64 = AtomicU64::new(0);
+        let number = ENGINES.fetch_add(1, Ordering::Relaxed);
+        *self.way() = Some(Way { inputs, waiting: waiting.clone(), number });
         (received, waiting)
     }
 
@@ -74,6 +77,11 @@ impl Handle {
             // It may have stopped by itself.
             let _ = way.inputs.send(Input::Stop);
         }
+    }
+
+    /// Which engine there is, if there is one: each has another number.
+    pub fn engine(&self) -> Option<u64> {
+        self.way().as_ref().map(|way| way.number)
     }
 
     fn way(&self) -> MutexGuard<'_, Option<Way>> {
@@ -99,6 +107,40 @@ impl Handle {
         self.pass_on(Box::new(question))?;
         let said = answered.await.map_err(|_| Stopped)?;
         said.downcast().map(|said| *said).map_err(|_| Stopped)
+    }
+
+    /// Lets the engine do something, and does not wait for what comes of it: `done` is called
+    /// once it is durable.
+    ///
+    /// # Errors
+    /// [`Stopped`]; `done` is not called then.
+    pub fn tell(
+        &self,
+        order: impl FnOnce(&mut Engine) + Send + 'static,
+        done: Box<dyn FnOnce() + Send>,
+    ) -> Result<(), Stopped> {
+        self.pass_on(Box::new(move |engine: &mut Engine| {
+            order(engine);
+            done as Answer
+        }))
+    }
+
+    /// Asks the engine from a thread that may wait.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn ask_and_wait<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Engine) -> T + Send + 'static,
+    ) -> Result<T, Stopped> {
+        let (answer, answered) = mpsc::sync_channel(1);
+        let question = move |engine: &mut Engine| {
+            let said = question(engine);
+            // The asker may have gone.
+            Box::new(move || drop(answer.send(said))) as Answer
+        };
+        self.pass_on(Box::new(question))?;
+        answered.recv().map_err(|_| Stopped)
     }
 
     fn pass_on(&self, question: Question) -> Result<(), Stopped> {

@@ -33,6 +33,7 @@ use weft_state::Change;
 use crate::config::Configuration;
 use crate::journal::{Cordon, Entry, Gone, Journal, JournalError, Recovered};
 use crate::members::Members;
+use crate::n4::N4Records;
 use crate::pair::Pair;
 use crate::surroundings::{Clock, Network};
 
@@ -104,6 +105,7 @@ pub struct Engine {
     desired: Desired,
     balance: Balance,
     upgrading: Upgrading,
+    n4: N4Records,
     /// Nodes that are welcome once their registration is durable.
     joining: Vec<PeerAddress>,
     /// Names of nodes that could not register.
@@ -151,6 +153,7 @@ impl Engine {
             desired: Desired::new(recovered.history.clone(), now),
             balance: Balance::new(now),
             upgrading: Upgrading::new(recovered.upgrade.clone(), &clock),
+            n4: recovered.n4.clone(),
             joining: Vec::new(),
             unfit: HashSet::new(),
             seeds: Seeds::new(&configuration.users, &recovered.records),

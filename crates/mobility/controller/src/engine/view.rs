@@ -128,6 +128,26 @@ impl Engine {
         self.members.all().into_iter().map(node).collect()
     }
 
+    /// What N4 has to remember.
+    pub fn n4_records(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.n4.all()
+    }
+
+    /// Remembers for N4: durable when the engine answers.
+    pub fn keep_n4(&mut self, kept: Vec<(Vec<u8>, Option<Vec<u8>>)>) {
+        for (key, octets) in kept {
+            let changes = self.n4.take(key, octets);
+            self.changes.extend(changes);
+        }
+    }
+
+    /// Whether a node takes no further sessions, and what it can carry, by its name; none of a
+    /// node that the controller does not know.
+    pub fn standing_of(&self, name: &str) -> Option<(bool, u64)> {
+        let member = self.members.named(name).and_then(|number| self.members.get(number))?;
+        Some((self.is_cordoned(member.number), member.capacity))
+    }
+
     pub(super) fn successor(&self, node: NodeId) -> Option<NodeId> {
         let (_, last, successor) = self.machine.gone().find(|(gone, ..)| *gone == node)?;
         let is_back = self.machine.incarnation(node).is_some_and(|known| known > last);

@@ -20,6 +20,7 @@ use weft_site::upgrade::Records;
 use weft_state::{Change, Kind, Owner, RecordStore, Role, StateError, Store};
 
 use crate::members::Member;
+use crate::n4::N4Records;
 use crate::pair::PairRecord;
 
 /// Newest records of users, by user.
@@ -130,6 +131,8 @@ pub struct Recovered {
     pub history: History,
     /// The upgrade of its nodes.
     pub upgrade: Records,
+    /// What N4 is to remember.
+    pub n4: N4Records,
     /// The lowest epoch that has not been given.
     pub next_epoch: Epoch,
     /// Octets at the end of a file of before that were being written when its controller was
@@ -249,6 +252,7 @@ impl Journal {
         })?;
         recovered.history = History::read(store.as_ref())?;
         recovered.upgrade = Records::read(store.as_ref())?;
+        recovered.n4 = N4Records::read(store.as_ref())?;
         let orders = recovered.orders.clone();
         Ok((Journal { store, orders, records, changes: 0 }, recovered))
     }

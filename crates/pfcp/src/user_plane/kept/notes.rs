@@ -8,6 +8,7 @@ use weft_functions::session::rules::filter::SdfFilter;
 use crate::associations::{Association, NodeKey};
 use crate::transactions::TransactionId;
 use crate::translate::Extras;
+use crate::user_plane::Route;
 
 /// What a note is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,16 +78,20 @@ pub(super) struct AssociationNote {
     pub recovery: u32,
     pub features: u32,
     pub is_lost: bool,
+    /// Where it is reached, if that is through a proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<Route>,
 }
 
 impl AssociationNote {
-    pub fn of(one: &Association) -> AssociationNote {
+    pub fn of(one: &Association, route: Option<Route>) -> AssociationNote {
         AssociationNote {
             node: one.node.clone(),
             address: one.address,
             recovery: one.recovery,
             features: one.features.0,
             is_lost: one.lost_until.is_some(),
+            route,
         }
     }
 

@@ -1,4 +1,5 @@
 //! What the site is to be, and which programs run it.
 
 pub mod documents;
+pub mod n4;
 pub mod upgrade;

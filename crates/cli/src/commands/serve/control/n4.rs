@@ -1,0 +1,162 @@
+//! N4 for several nodes, while the controller leads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use weft_mobility_controller::engine::Handle;
+use weft_mobility_controller::n4::{N4, N4NodeView, N4PeerView, N4Shown, N4View};
+use weft_pfcp::proxy::server::{Kept, ProxyServer, Site};
+use weft_pfcp::proxy::show::ProxyView;
+use weft_pfcp::proxy::{NodePlan, ProxyId, Settings};
+
+/// How often it is looked whether the controller leads.
+const LOOK: Duration = Duration::from_millis(50);
+/// How often the log says that N4 cannot be served.
+const REMINDER: Duration = Duration::from_secs(10);
+
+/// Serves N4 until it is dropped, whenever the controller leads.
+pub struct Serving {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Serving {
+    /// Begins to.
+    ///
+    /// # Errors
+    /// The machine has no thread for it.
+    pub fn start(plan: N4, handle: Handle, shown: N4Shown) -> std::io::Result<Serving> {
+        let stop: Arc<AtomicBool> = Arc::default();
+        let told = stop.clone();
+        let work = move || serve(&plan, &handle, &shown, &told);
+        let thread = Builder::new().name("n4-lead".to_owned()).spawn(work)?;
+        Ok(Serving { stop, thread: Some(thread) })
+    }
+
+    /// Whether its thread has ended by itself.
+    pub fn is_dead(&self) -> bool {
+        self.thread.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic of it was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(plan: &N4, handle: &Handle, shown: &N4Shown, stop: &AtomicBool) {
+    let mut server: Option<(u64, ProxyServer)> = None;
+    let mut said: Option<Instant> = None;
+    while !stop.load(Ordering::Relaxed) {
+        // The engine of another term has other records: each has a proxy of its own.
+        let engine = handle.engine();
+        if server.as_ref().is_some_and(|(of, one)| Some(*of) != engine || one.is_finished()) {
+            tracing::info!("N4 is not served any more");
+            server = None;
+            shown.set(None);
+        }
+        if let (None, Some(engine)) = (&server, engine) {
+            match begin(plan, engine, handle, shown) {
+                Ok(begun) => {
+                    tracing::info!(listen = ?plan.listen, "N4 is served");
+                    (server, said) = (begun.map(|one| (engine, one)), None);
+                }
+                Err(error) if said.is_none_or(|said| said.elapsed() > REMINDER) => {
+                    tracing::warn!("N4 cannot be served yet: {error}");
+                    said = Some(Instant::now());
+                }
+                Err(_) => {}
+            }
+        }
+        std::thread::sleep(LOOK);
+    }
+    drop(server);
+    shown.set(None);
+}
+
+/// Serves N4 with the records of an engine; nothing if it has stopped.
+fn begin(
+    plan: &N4,
+    engine: u64,
+    handle: &Handle,
+    shown: &N4Shown,
+) -> Result<Option<ProxyServer>, weft_pfcp::ServerError> {
+    let Ok(kept) = handle.ask_and_wait(|engine| engine.n4_records()) else { return Ok(None) };
+    if handle.engine() != Some(engine) {
+        return Ok(None);
+    }
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let settings = Settings {
+        listen: plan.listen.clone(),
+        port: plan.port,
+        node_id: match &plan.node_id {
+            Ok(address) => ProxyId::Address(*address),
+            Err(name) => ProxyId::Name(name.clone()),
+        },
+        peers: plan.peers.clone(),
+        heartbeat: nanoseconds(plan.heartbeat),
+        t1: nanoseconds(plan.t1),
+        n1: plan.n1,
+        lease: nanoseconds(plan.lease),
+        associations: plan.associations,
+    };
+    let site = OfController { plan: plan.clone(), handle: handle.clone(), shown: shown.clone() };
+    ProxyServer::start(settings, kept, site).map(Some)
+}
+
+/// The site of a controller.
+struct OfController {
+    plan: N4,
+    handle: Handle,
+    shown: N4Shown,
+}
+
+impl Site for OfController {
+    fn nodes(&self) -> Option<Vec<NodePlan>> {
+        let nodes = self.plan.nodes.clone();
+        let planned = move |engine: &mut weft_mobility_controller::engine::Engine| {
+            let plan = |node: weft_mobility_controller::n4::N4Node| {
+                let standing = engine.standing_of(&node.name);
+                let (is_cordoned, capacity) = standing.unwrap_or_default();
+                let (number, address) = (node.number, node.address);
+                NodePlan { number, name: node.name.into(), address, is_cordoned, capacity }
+            };
+            nodes.into_iter().map(plan).collect()
+        };
+        self.handle.ask_and_wait(planned).ok()
+    }
+
+    fn keep(&self, kept: Vec<Kept>, done: Box<dyn FnOnce() + Send>) {
+        // Where the controller leads no longer, the proxy ends with what it has not kept.
+        let _ = self.handle.tell(move |engine| engine.keep_n4(kept), done);
+    }
+
+    fn show(&self, view: ProxyView) {
+        let node = |node: weft_pfcp::proxy::show::ProxiedNode| N4NodeView {
+            name: node.name,
+            number: node.number,
+            address: node.address,
+            state: node.state,
+            sessions: node.sessions,
+            most: node.most,
+            associations: node.associations,
+        };
+        let peer = |peer: weft_pfcp::proxy::show::ProxiedPeer| N4PeerView {
+            node: peer.node,
+            address: peer.address,
+            up: peer.up,
+        };
+        self.shown.set(Some(N4View {
+            nodes: view.nodes.into_iter().map(node).collect(),
+            control_planes: view.peers.into_iter().map(peer).collect(),
+            counts: view.counts.named().map(|(name, count)| (name.to_owned(), count)).collect(),
+        }));
+    }
+}
