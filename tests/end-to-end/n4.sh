@@ -1,0 +1,293 @@
+#!/usr/bin/env bash
+# One N4 for many nodes: control planes see one user plane, and their sessions lie at a pair of
+# nodes and at a third and a fourth one. Nodes die, are cordoned, join and are given up underneath,
+# and so do controllers: sessions carry, reports come back on one association, and of what is lost
+# control planes are told.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
+# shellcheck source-path=SCRIPTDIR source=../lib/report.sh
+. ../lib/report.sh
+# shellcheck source-path=SCRIPTDIR source=../lib/netns.sh
+. ../lib/netns.sh
+# shellcheck source-path=SCRIPTDIR source=../lib/node.sh
+. ../lib/node.sh
+# shellcheck source-path=SCRIPTDIR source=../lib/pair.sh
+. ../lib/pair.sh
+# shellcheck source-path=SCRIPTDIR source=../lib/pfcp.sh
+. ../lib/pfcp.sh
+
+PAIR4=192.0.2.101 # N4 of the pair, at whichever of the two
+UE1=10.45.1.7 UE2=10.45.2.7 UE3=10.45.2.8
+LOADED=300 # sessions of `weft smf`
+LEASE=4    # seconds that a node may be silent
+declare -A at_station=([ue1]=10.0.0.2 [ue2]=10.0.0.3)
+
+gain_privileges "$@"
+need_locked_memory
+need_scapy
+[ -c /dev/net/tun ] || skip_script "the kernel has no TUN devices"
+command -v etcd >/dev/null || skip_script "there is no etcd (Debian package etcd-server)"
+build_control_planes
+start_namespaces
+begin_pair
+
+lay_out() {
+    local side
+    lay_out_pair || return 1
+    for side in nc nd c ctl2; do make_namespace "$side"; done
+    for side in nc nd; do in_ns "$side" sysctl -qw net.ipv6.conf.default.disable_ipv6=1; done
+    link_to nc access acc a && link_to nc core dn b && link_to nc oam oam c &&
+        link_to nd access acc d && link_to nd core dn e && link_to nd oam oam f || return 1
+    make_link c oam 02:00:00:00:10:01 net oam-c 02:00:00:00:10:02 1600
+    make_link ctl2 oam 02:00:00:00:11:01 net oam-ctl2 02:00:00:00:11:02 1600
+    in_ns net ip link set oam-c master oam && in_ns net ip link set oam-ctl2 master oam
+    in_ns net ip address add 192.0.2.200/24 dev oam
+    in_ns nc ip address add 192.0.2.4/24 dev oam
+    in_ns nd ip address add 192.0.2.5/24 dev oam
+    in_ns ctl2 ip address add 192.0.2.9/24 dev oam
+    in_ns c ip address add 192.0.2.50/24 dev oam
+    for side in ctl ctl2; do
+        in_ns "$side" ip address add "$UP4/32" dev lo
+        in_ns "$side" ip address add "$UP6/128" dev lo
+        in_ns "$side" ip route add 10.9.0.0/24 via 192.0.2.50
+        in_ns "$side" ip -6 route add "$SMF6" dev oam
+    done
+    for side in "$SMF4" "$OTHER4"; do in_ns c ip address add "$side/32" dev lo; done
+    in_ns c ip address add "$SMF6/128" dev oam nodad
+    for side in na nb; do in_ns "$side" ip address add "$PAIR4/32" dev lo; done
+    n4_is_at ctl 192.0.2.1
+    pair_is_at 192.0.2.2
+    in_ns a ip address add "$ADDRESS_A4/24" dev eth0
+    for side in "${at_station[@]}"; do in_ns a ip address add "$side/24" dev eth0; done
+    in_ns b ip address add "$ADDRESS_B4/24" dev eth0
+    in_ns b ip route add 10.45.1.0/24 via 198.51.100.251
+    in_ns b ip route add 10.45.2.0/24 via 198.51.100.252
+}
+
+# n4_is_at SIDE ADDRESS: control planes and nodes find N4 at that controller.
+n4_is_at() {
+    local side
+    for side in na nb nc nd c; do in_ns "$side" ip route replace "$UP4/32" via "$2"; done
+    in_ns c ip -6 neighbour flush dev oam
+    in_ns c ip -6 route replace "$UP6/128" dev oam
+    # The other one has the address as well, and must not answer for it.
+    for side in ctl ctl2; do in_ns "$side" ip link set lo arp off; done
+    in_ns c ip -6 neighbour replace "$UP6" dev oam lladdr "$(in_ns "$1" cat /sys/class/net/oam/address)" nud permanent
+}
+
+# pair_is_at ADDRESS: the N4 of the pair is at that node.
+pair_is_at() {
+    local side
+    for side in ctl ctl2; do in_ns "$side" ip route replace "$PAIR4/32" via "$1"; done
+}
+
+# write_node FILE NAME N4 LAST POOL EXTRA: a user plane.
+write_node() {
+    cat >"$1" <<YAML
+apiVersion: weft/v1
+kind: Node
+metadata: {name: $2}
+$6
+limits: {users: 1000}
+ports:
+  access: {device: "net_af_packet0,iface=access", direction: uplink, addresses: [10.0.0.$4/24]}
+  core: {device: "net_af_packet1,iface=core", direction: downlink, addresses: [198.51.100.$4/24]}
+functions:
+  detect: {function: session-detection}
+  act: {function: session-forwarding}
+users:
+  - {name: session, count: 0}
+pfcp:
+  listen: [$3]
+  peers: [10.9.0.0/24, "$SMF6/128"]
+  proxies: [$UP4/32]
+  like: session
+  timers: {heartbeat: 2, t1: 1000, n1: 10}
+  interfaces:
+    - {interface: access, addresses: [10.0.0.$4]}
+    - {interface: core, pools: [$5]}
+rules: |
+  from access -> detect
+  from core -> detect
+  from detect -> act
+  from act when interface == access -> access
+  from act -> core
+YAML
+}
+
+write_files() {
+    local name number=0 side
+    write_site || return 1
+    for name in gateway-a gateway-b; do
+        number=$((number + 1))
+        write_node "$work/$name.yaml" "$name" "$PAIR4" 251 10.45.1.0/24 \
+            "state: {directory: state-$name}
+standby: {node: $number, tls: {certificate: certificates/$name.pem, key: certificates/$name-key.pem, authority: certificates/authority.pem, controller: site}}"
+    done
+    write_node "$work/gateway-c.yaml" gateway-c 192.0.2.4 252 10.45.2.0/24 ""
+    write_node "$work/gateway-d.yaml" gateway-d 192.0.2.5 253 10.45.3.0/24 ""
+    for side in 1:192.0.2.1:control-a 2:192.0.2.9:control-b; do
+        IFS=: read -r _ address name <<<"$side"
+        sed -e "s|^records:.*|etcd: {endpoints: [\"http://192.0.2.200:2379\"], plaintext: true}\nreplica: {name: $name}|" \
+            -e "s|^listen:.*|listen: $address:9471|" "$work/site.yaml" >"$work/$name.yaml"
+        cat >>"$work/$name.yaml" <<YAML
+  gateway-c: {number: 3, address: 192.0.2.4:9473}
+n4:
+  listen: [$UP4, "$UP6"]
+  peers: [10.9.0.0/24, "$SMF6/128"]
+  nodes:
+    gateway-a: {number: 1, address: $PAIR4}
+    gateway-c: {number: 3, address: 192.0.2.4}
+    gateway-d: {number: 4, address: 192.0.2.5}
+  timers: {heartbeat: 500, t1: 500, n1: 3, lease: $LEASE}
+YAML
+    done
+    cat >"$work/smf.yaml" <<YAML
+apiVersion: weft/v1
+kind: ControlPlane
+metadata: {name: load}
+local: $OTHER4
+userPlane: $UP4
+retransmission: {t1: 1, n1: 20}
+heartbeat: 1
+sessions:
+  count: $LOADED
+  ipv4: 10.46.0.1
+  tunnels: {choose: ipv4}
+  stations: [$ADDRESS_A4]
+  stationTeid: 0x10000
+rules:
+  pdrs:
+    - {id: 1, source: access, tunnel: true, far: 1, urrs: [1]}
+    - {id: 2, source: core, far: 2, urrs: [1]}
+  fars:
+    - {id: 1, destination: core}
+    - {id: 2, destination: access, tunnel: true}
+  urrs:
+    - {id: 1, volumeThreshold: 1 GB}
+load:
+  duration: 20
+  rate: 50
+  mix: {establish: 1, delete: 1, idle: 1, serviceRequest: 1, query: 1}
+YAML
+}
+
+# --- processes ------------------------------------------------------------------
+
+launch_etcd() {
+    start_in net "$work/etcd.log" etcd --data-dir "$work/etcd" --listen-client-urls http://192.0.2.200:2379 \
+        --advertise-client-urls http://192.0.2.200:2379 --listen-peer-urls http://127.0.0.1:2380
+    running[etcd]=$started
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    wait_until 30 in_ns net bash -c 'echo >/dev/tcp/192.0.2.200/2379'
+}
+
+# launch_controller NAME SIDE
+launch_controller() {
+    start_in "$2" "$work/$1.log" "$WEFT" control "$work/$1.yaml"
+    running[$1]=$started
+    leader=$1
+    wait_until 30 test -S "$work/weft/$1.controller"
+}
+
+pairs() { "$WEFT" ctl pairs --controller "$leader" --json; }
+
+launch() {
+    rm -f "$work/$1.log"
+    start_in "$2" "$work/$1.log" env WEFT_SOCKET="$work/$1.sock" "$WEFT" run "$work/$1.yaml" \
+        --handover-controller 192.0.2.1:9471,192.0.2.9:9471 --handover-listen "$3:9473" --handover-token-file "$work/node-token"
+    running[$1]=$started
+    wait_until 30 grep -q 'waits for its controller' "$work/$1.log" || { cat "$work/$1.log" && return 1; }
+}
+
+# launch_alone NAME SIDE: a node that no controller knows but for its N4.
+launch_alone() {
+    start_in "$2" "$work/$1.log" env WEFT_SOCKET="$work/$1.sock" "$WEFT" run "$work/$1.yaml"
+    running[$1]=$started
+    wait_until 30 grep -q "^node $1 is ready" "$work/$1.log" || { cat "$work/$1.log" && return 1; }
+}
+
+n4() { curl -sS --max-time 5 --unix-socket "$work/weft/$leader.controller" http://weft/v1/n4; }
+
+# is_so FILTER: N4 is so.
+is_so() { n4 | jq -e "$1" >/dev/null; }
+
+# so FILTER: N4 is so within some time.
+so() {
+    wait_until 30 is_so "$1" && return
+    n4
+    return 1
+}
+
+# state NAME STATE: the node behind N4 is so.
+state() { so ".nodes[] | select(.name == \"$1\") | .state == \"$2\""; }
+
+# --- sessions -------------------------------------------------------------------
+
+# establish SESSION UE STATION TEID: its rule reports every 20,000 octets.
+establish() {
+    cat <<JSON
+{"do": "establish", "session": "$1", "rules": {
+    "createPdr": [
+        {"id": 1, "precedence": 200, "removal": 0, "far": 1, "urr": [1],
+         "pdi": {"source": "access", "ue4": "$2", "fteid": {"choose": "v4"}}},
+        {"id": 2, "precedence": 200, "far": 2, "urr": [1], "pdi": {"source": "core", "ue4": "$2"}}],
+    "createFar": [
+        {"id": 1, "apply": ["FORW"], "forward": {"destination": "core"}},
+        {"id": 2, "apply": ["FORW"], "forward": {"destination": "access", "header": $(header "$4" "$3")}}],
+    "createUrr": [{"id": 1, "method": ["VOLUM"], "triggers": ["VOLTH"], "volumeThreshold": {"total": 20000}}],
+    "pdnType": 1}}
+JSON
+}
+
+# attach CONTROL-PLANE SESSION UE TEID LAST: a session whose tunnel ends at the node 10.0.0.LAST.
+attach() {
+    local station=${at_station[$2]} teid gateway
+    accepted "$1" "$(establish "$2" "$3" "$station" "$4")" || return 1
+    teid=$(of_answer '.created[] | select(.pdr == 1).teid')
+    gateway=$(of_answer '.created[] | select(.pdr == 1).ipv4')
+    [ "$gateway" = "10.0.0.$5" ] || { echo "$2 is at $gateway" && return 1; }
+    station "$2" a "$station" "$gateway" "$teid" "$4" || return 1
+    in_ns a ip address replace "$3/32" dev "$2"
+    in_ns a ip rule add from "$3" lookup "$5" && in_ns a ip route replace default dev "$2" table "$5"
+}
+
+carries() { wait_until 30 in_ns a ping -q -c 1 -W 1 -I "$1" "$ADDRESS_B4" && lossless a -I "$1" "$ADDRESS_B4"; }
+
+# idle_and_paged CONTROL-PLANE SESSION UE TEID: a Downlink Data Report on the one association.
+idle_and_paged() {
+    local ping
+    accepted "$1" '{"do": "modify", "session": "'"$2"'", "rules": {"updateFar": [{"id": 2, "apply": ["BUFF", "NOCP"]}]}}' || return 1
+    in_ns b ping -c 5 -i 0.1 -W 20 "$3" >"$work/ping" &
+    ping=$!
+    reported "$1" '.event == "report" and .session == "'"$2"'" and (.types | index("DLDR"))' || return 1
+    accepted "$1" '{"do": "modify", "session": "'"$2"'", "rules": {"updateFar": [{"id": 2, "apply": ["FORW"],
+        "forward": {"destination": "access", "header": '"$(header "$4" "${at_station[$2]}")"'}}]}}' || return 1
+    wait "$ping" || { cat "$work/ping" && return 1; }
+    replies "$work/ping" | in_order 5
+}
+
+# usage_is_counted CONTROL-PLANE SESSION: what was reported is what the base station has counted.
+usage_is_counted() {
+    accepted "$1" '{"do": "modify", "session": "'"$2"'", "query": [1]}' &&
+        equal "octets of $2" $(($(device_bytes a "$2" rx) + $(device_bytes a "$2" tx))) "$(counted "$1" "$2" 1 total)"
+}
+
+lay_out && write_files || { fail "the site is laid out" "" && close_report && exit 1; }
+try "etcd starts" launch_etcd
+try "the controller starts" launch_controller control-a ctl || { cat "$work/control-a.log"; close_report; exit 1; }
+try "a node behind N4" launch_alone gateway-c nc && try "answers" state gateway-c up || { cat "$work"/*.log; close_report; exit 1; }
+try "a pair behind N4" launch_a && try "owns its users" wait_until 30 owns gateway-a && try "and answers" state gateway-a up ||
+    { cat "$work"/*.log; close_report; exit 1; }
+try "a control plane on Scapy" start_control_plane smf scapy c "$SMF4" "$UP4"
+try "associates once" accepted smf '{"do": "associate"}' || { cat "$work/control-a.log"; n4; close_report; exit 1; }
+check "both nodes are associated with it" so '[.nodes[] | select(.associations == 1).name] == ["gateway-a", "gateway-c"]'
+try "a session at the pair, by its address" attach smf ue1 "$UE1" 0x6001 251 || { n4; close_report; exit 1; }
+try "and one at the other node" attach smf ue2 "$UE2" 0x6002 252
+check "both carry" eval 'carries "$UE1" && carries "$UE2"'
+check "a user of the pair is paged" idle_and_paged smf ue1 "$UE1" 0x6001
+check "a user of the other node is paged" idle_and_paged smf ue2 "$UE2" 0x6002
+check "usage of both is counted" eval 'usage_is_counted smf ue1 && usage_is_counted smf ue2'
+check "counts are at nodes" so '[.nodes[].sessions] == [1, 1, 0]'
+. ./n4_rest.sh 2>/dev/null
+close_report
