@@ -51,8 +51,9 @@ lay_out() {
         in_ns "$side" ip address add "$UP6/128" dev lo
         in_ns "$side" ip route add 10.9.0.0/24 via 192.0.2.50
         in_ns "$side" ip -6 route add "$SMF6" dev oam
+        in_ns "$side" ip -6 neighbour replace "$SMF6" dev oam lladdr 02:00:00:00:10:01 nud permanent
     done
-    for side in "$SMF4" "$OTHER4"; do in_ns c ip address add "$side/32" dev lo; done
+    for side in "$SMF4" "$OTHER4" 10.9.0.3 10.9.0.4; do in_ns c ip address add "$side/32" dev lo; done
     in_ns c ip address add "$SMF6/128" dev oam nodad
     for side in na nb; do in_ns "$side" ip address add "$PAIR4/32" dev lo; done
     n4_is_at ctl 192.0.2.1
@@ -68,10 +69,7 @@ lay_out() {
 n4_is_at() {
     local side
     for side in na nb nc nd c; do in_ns "$side" ip route replace "$UP4/32" via "$2"; done
-    in_ns c ip -6 neighbour flush dev oam
     in_ns c ip -6 route replace "$UP6/128" dev oam
-    # The other one has the address as well, and must not answer for it.
-    for side in ctl ctl2; do in_ns "$side" ip link set lo arp off; done
     in_ns c ip -6 neighbour replace "$UP6" dev oam lladdr "$(in_ns "$1" cat /sys/class/net/oam/address)" nud permanent
 }
 
@@ -152,7 +150,7 @@ retransmission: {t1: 1, n1: 20}
 heartbeat: 1
 sessions:
   count: $LOADED
-  ipv4: 10.46.0.1
+  ipv4: 10.47.0.1
   tunnels: {choose: ipv4}
   stations: [$ADDRESS_A4]
   stationTeid: 0x10000
@@ -289,5 +287,141 @@ check "a user of the pair is paged" idle_and_paged smf ue1 "$UE1" 0x6001
 check "a user of the other node is paged" idle_and_paged smf ue2 "$UE2" 0x6002
 check "usage of both is counted" eval 'usage_is_counted smf ue1 && usage_is_counted smf ue2'
 check "counts are at nodes" so '[.nodes[].sessions] == [1, 1, 0]'
-. ./n4_rest.sh 2>/dev/null
+
+# --- nodes come and go ----------------------------------------------------------
+
+# joined: a node that starts later gets the association, and sessions by its share.
+joined() {
+    launch_alone gateway-d nd && state gateway-d up &&
+        so '.nodes[] | select(.name == "gateway-d") | .associations == 1' || return 1
+    spread smf 10.46.1 16 && is_spread 4
+}
+
+# spread CONTROL-PLANE NETWORK MANY: sessions with addresses of no node's pool.
+spread() {
+    local nth
+    for nth in $(seq "$3"); do
+        accepted "$1" "$(establish "$2.$nth" "$2.$nth" "$ADDRESS_A4" $((0x7000 + nth)))" || return 1
+    done
+}
+
+# is_spread NUMBER: that node has some of them.
+is_spread() { so ".nodes[] | select(.number == $1) | .sessions > 0"; }
+
+# one_has NUMBER: sessions of a node.
+one_has() { n4 | jq ".nodes[] | select(.number == $1).sessions"; }
+
+# cordoned: no new session goes to a node, and those that it has stay.
+cordoned() {
+    local before
+    "$WEFT" ctl cordon gateway-c --controller "$leader" && state gateway-c cordoned || return 1
+    sleep 1
+    before=$(one_has 3)
+    spread smf 10.46.2 12 && sleep 1.5 && equal "sessions of the cordoned node" "$before" "$(one_has 3)" || return 1
+    # One whose address is of its pool has no other node.
+    refused_with 75 smf "$(establish elsewhere "$UE3" "$ADDRESS_A4" 0x6009)" && carries "$UE2" &&
+        "$WEFT" ctl uncordon gateway-c --controller "$leader" && state gateway-c up
+}
+
+# standby_takes_over: the pair's node dies under traffic; control planes and N4 see no restart.
+standby_takes_over() {
+    local recovery
+    stands_by gateway-b || return 1
+    recovery=$(of_recovery)
+    stop "${running[gateway-a]}" KILL
+    wait_until 30 owns gateway-b || { tail -n 5 "$work/gateway-b.log" && return 1; }
+    pair_is_at 192.0.2.3
+    carries "$UE1" && state gateway-a up && idle_and_paged smf ue1 "$UE1" 0x6001 &&
+        equal "Recovery Time Stamp" "$recovery" "$(of_recovery)" &&
+        ! events smf '.event == "set-deletion"' | grep .
+}
+
+# leader_is_killed: another controller serves N4 at the same address; sessions carry on, and
+# reports of both nodes come back.
+leader_is_killed() {
+    local recovery
+    recovery=$(of_recovery)
+    start_in ctl2 "$work/control-b.log" "$WEFT" control "$work/control-b.yaml"
+    running[control-b]=$started
+    wait_until 30 test -S "$work/weft/control-b.controller" || return 1
+    stop "${running[control-a]}" KILL
+    leader=control-b
+    n4_is_at ctl2 192.0.2.9
+    state gateway-c up && state gateway-a up &&
+        so '[.nodes[] | select(.associations > 0).number] == [1, 3, 4]' || { tail -n 5 "$work/control-b.log" && return 1; }
+    equal "Recovery Time Stamp" "$recovery" "$(of_recovery)" && carries "$UE1" && carries "$UE2" &&
+        idle_and_paged smf ue1 "$UE1" 0x6001 && idle_and_paged smf ue2 "$UE2" 0x6002 &&
+        usage_is_counted smf ue2
+}
+
+# node_is_lost: a node that keeps no state is killed and starts anew, or stays away: control planes
+# are told which sessions are gone, and a message about one is answered so.
+node_is_lost() {
+    local recovery
+    recovery=$(of_recovery)
+    mark smf
+    stop "${running[gateway-c]}" KILL
+    launch_alone gateway-c nc && reported smf '.event == "set-deletion"' 30 && state gateway-c up || return 1
+    refused_with 65 smf '{"do": "modify", "session": "ue2", "query": [1]}' || return 1
+    # A new one finds the node again.
+    accepted smf "$(establish again "$UE2" "${at_station[ue2]}" 0x6002)" || return 1
+    mark smf
+    stop "${running[gateway-c]}" KILL
+    reported smf '.event == "set-deletion"' 30 && state gateway-c given-up &&
+        refused_with 65 smf '{"do": "modify", "session": "again", "query": [1]}' &&
+        refused_with 75 smf "$(establish third "$UE2" "${at_station[ue2]}" 0x6002)" || return 1
+    launch_alone gateway-c nc && state gateway-c up &&
+        accepted smf "$(establish third "$UE2" "${at_station[ue2]}" 0x6002)" &&
+        equal "Recovery Time Stamp" "$recovery" "$(of_recovery)" && carries "$UE1"
+}
+
+# others_too: a control plane in Go, one by IPv6, and `weft smf` with load, at the same time.
+others_too() {
+    start_control_plane six scapy c "$SMF6" "$UP6" && accepted six '{"do": "associate"}' &&
+        accepted six "$(establish six 10.46.3.1 "$ADDRESS_A4" 0x8001)" &&
+        accepted six '{"do": "modify", "session": "six", "query": [1]}' &&
+        accepted six '{"do": "delete", "session": "six"}' || return 1
+    so '.controlPlanes | length == 2' || return 1
+    # Sessions of another control plane are not to be had.
+    refused_with 65 six "{\"do\": \"modify\", \"session\": \"six\", \"seid\": \"$(seid_of ue1)\", \"query\": [1]}" &&
+        accepted six '{"do": "release"}' && so '.controlPlanes | length == 1'
+}
+
+# seid_of SESSION: as its control plane knows it.
+seid_of() { jq -Rr --arg session "$1" 'fromjson? | select(.event == "answer" and .to == "establish" and .session == $session).seid' "$work/smf.told" | tail -n 1; }
+
+in_go() {
+    [ -n "$go_control_plane" ] || { note "no control plane in Go: $why_no_go" && return 0; }
+    start_control_plane go go c 10.9.0.3 "$UP4" && accepted go '{"do": "associate"}' &&
+        accepted go "$(establish go 10.46.3.2 "$ADDRESS_A4" 0x8002)" &&
+        accepted go '{"do": "modify", "session": "go", "query": [1]}' &&
+        accepted go '{"do": "delete", "session": "go"}' && accepted go '{"do": "release"}'
+}
+
+loaded() {
+    in_ns c timeout 300 "$WEFT" smf "$work/smf.yaml" --json "$work/load.json" >"$work/load.log" 2>&1 ||
+        { tail -n 20 "$work/load.log" && return 1; }
+    note "$(jq -c '{sent: [.requests[].sent] | add, answered: [.requests[].answered] | add, lost: [.requests[].lost] | add}' "$work/load.json")"
+    equal lost 0 "$(jq '[.requests[].lost] | add' "$work/load.json")" &&
+        equal refused 0 "$(jq '[.requests[].refused[]?] | add // 0' "$work/load.json")" &&
+        equal wrong 0 "$(jq '[.wrong[]] | add' "$work/load.json")"
+}
+
+# garbage: nothing of it stops N4, and none of it is answered but what another version says.
+garbage() {
+    in_ns c /usr/bin/python3 "$netns_lib/pfcp_garbage.py" 10.9.0.4 "$UP4" 2000 >"$work/garbage" 2>&1 || { cat "$work/garbage" && return 1; }
+    accepted smf '{"do": "modify", "session": "ue1", "query": [1]}' && carries "$UE1"
+}
+
+try "a node joins: it gets the association, and sessions" joined
+check "one that is cordoned gets none" cordoned
+check "control planes by IPv6, and each its own sessions" others_too
+check "one in Go" in_go
+check "weft smf, with load" loaded
+check "garbage is borne" garbage
+try "the pair's standby stands by" launch_b
+check "the pair's node is killed: its standby has its sessions" standby_takes_over
+check "the leading controller is killed: sessions and reports go on" leader_is_killed
+check "a node loses its sessions, or is gone: control planes are told" node_is_lost
+check "control planes found nothing that they could not read" understood smf
 close_report

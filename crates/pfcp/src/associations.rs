@@ -35,6 +35,22 @@ impl std::fmt::Display for NodeKey {
     }
 }
 
+/// Whether an address is in one of the networks.
+pub(crate) fn is_within(networks: &[(IpAddr, u8)], address: IpAddr) -> bool {
+    let within = |(network, length): &(IpAddr, u8)| match (*network, address) {
+        (IpAddr::V4(network), IpAddr::V4(address)) => {
+            let shift = 32 - u32::from((*length).min(32));
+            (network.to_bits() ^ address.to_bits()).checked_shr(shift).unwrap_or(0) == 0
+        }
+        (IpAddr::V6(network), IpAddr::V6(address)) => {
+            let shift = 128 - u32::from((*length).min(128));
+            (network.to_bits() ^ address.to_bits()).checked_shr(shift).unwrap_or(0) == 0
+        }
+        _ => false,
+    };
+    networks.iter().any(within)
+}
+
 /// Number of an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AssociationId(pub u32);

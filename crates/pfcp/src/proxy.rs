@@ -32,7 +32,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use crate::associations::NodeKey;
+use crate::associations::{NodeKey, is_within};
 use crate::codec::element::{Text, Time};
 use crate::codec::message::MessageType;
 use crate::codec::vendor::Forwarded;
@@ -41,7 +41,7 @@ use crate::interfaces::Entropy;
 use crate::refusal::Refusal;
 use crate::transactions::{Incoming, Outgoing, Overdue, TransactionId};
 use crate::user_plane::refusing::refusing;
-use crate::user_plane::{Datagram, is_within};
+use crate::user_plane::Datagram;
 
 use self::associations::ControlPlane;
 use self::everywhere::Everywhere;
@@ -119,7 +119,7 @@ enum ToNode {
     Setup(u16, NodeKey),
     Release(u16, NodeKey),
     Applications(u16, u64),
-    /// A session of which nobody knows.
+    /// A session that no control plane knows.
     Deletion,
 }
 
@@ -339,6 +339,11 @@ impl Proxy {
 
     fn refuse(&mut self, id: TransactionId, kind: MessageType, seid: Option<u64>, why: Refusal) {
         self.counts.refused += 1;
+        self.answer(id, kind, seid, why);
+    }
+
+    /// Answers a request with a cause: the one that accepts it, or a refusal.
+    fn answer(&mut self, id: TransactionId, kind: MessageType, seid: Option<u64>, why: Refusal) {
         let (recovery, name) = (self.recovery, self.name.clone());
         let node = settle::node_id(&self.settings.node_id, &name);
         if let Some(message) = refusing(kind, node, recovery, why) {

@@ -31,7 +31,7 @@ use weft_node::bearer::Numbered;
 use weft_node::bearer::session::{Keep, SessionCommand, SessionEvent, SessionsChanged};
 use weft_node_config::{PfcpNodeId, PfcpPlan};
 
-use crate::associations::{AssociationId, Associations};
+use crate::associations::{AssociationId, Associations, is_within};
 use crate::codec::element::{FSeid, NodeId, Text, Time};
 use crate::codec::message::MessageType;
 use crate::codec::{Cause, Defect, Elements, Error, Frame, Header, Message, Value, frames, ie};
@@ -86,22 +86,6 @@ pub(crate) enum Sent {
 pub(crate) fn is_response(datagram: &[u8]) -> bool {
     let kind = datagram.get(1).and_then(|number| MessageType::from_number(*number));
     kind.is_some_and(|kind| !kind.is_request())
-}
-
-/// Whether an address is in one of the networks.
-pub(crate) fn is_within(networks: &[(IpAddr, u8)], address: IpAddr) -> bool {
-    let within = |(network, length): &(IpAddr, u8)| match (*network, address) {
-        (IpAddr::V4(network), IpAddr::V4(address)) => {
-            let shift = 32 - u32::from((*length).min(32));
-            (network.to_bits() ^ address.to_bits()).checked_shr(shift).unwrap_or(0) == 0
-        }
-        (IpAddr::V6(network), IpAddr::V6(address)) => {
-            let shift = 128 - u32::from((*length).min(128));
-            (network.to_bits() ^ address.to_bits()).checked_shr(shift).unwrap_or(0) == 0
-        }
-        _ => false,
-    };
-    networks.iter().any(within)
 }
 
 /// Where the node stands when it starts.

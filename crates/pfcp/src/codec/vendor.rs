@@ -14,6 +14,8 @@ const FORWARDED: u16 = 0x8001;
 const NODE_STATE: u16 = 0x8002;
 /// Enterprise ID of both.
 const ENTERPRISE: u16 = 0;
+/// Bits of a SEID behind the number of the node, where a proxy is in front of it.
+pub const BEHIND_NUMBER: u32 = 48;
 /// Networks that a node tells of, at most.
 pub const MOST_NETWORKS: usize = 64;
 

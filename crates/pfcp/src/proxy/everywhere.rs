@@ -84,7 +84,10 @@ impl Proxy {
         let waiting: BTreeSet<u16> =
             self.nodes.values().filter(|node| is_told(node)).map(|node| node.plan.number).collect();
         // What a silent node has of sets would stay.
-        let is_partial = self.nodes.values().any(|node| !node.is_up && !node.is_given_up());
+        let is_silent = |node: &super::Node| {
+            !node.is_up && node.record.is_some_and(|record| !record.is_given_up)
+        };
+        let is_partial = self.nodes.values().any(is_silent);
         let sent = 1;
         let next = now.saturating_add(self.settings.t1);
         for number in &waiting {
@@ -95,12 +98,12 @@ impl Proxy {
         let join = Join { kind, key, octets, waiting, refusal, is_partial, sent, next };
         self.everywhere.0.insert((id.from, id.sequence), join);
         if is_over {
-            self.end_join(now, (id.from, id.sequence));
+            self.end_join((id.from, id.sequence));
         }
     }
 
     /// A node has answered one of them.
-    pub(super) fn gather(&mut self, now: u64, number: u16, peer: SocketAddr, frame: &Frame<'_>) {
+    pub(super) fn gather(&mut self, number: u16, peer: SocketAddr, frame: &Frame<'_>) {
         let at = (peer, frame.header.sequence);
         let Some(join) =
             self.everywhere.0.get_mut(&at).filter(|join| join.waiting.contains(&number))
@@ -119,7 +122,7 @@ impl Proxy {
         }
         join.waiting.remove(&number);
         if join.waiting.is_empty() {
-            self.end_join(now, at);
+            self.end_join(at);
         }
     }
 
@@ -136,7 +139,7 @@ impl Proxy {
             let Some(join) = self.everywhere.0.get_mut(&at) else { continue };
             if join.sent >= self.settings.n1 {
                 join.is_partial = true;
-                self.end_join(now, at);
+                self.end_join(at);
                 continue;
             }
             join.sent += 1;
@@ -149,7 +152,7 @@ impl Proxy {
         }
     }
 
-    fn end_join(&mut self, now: u64, at: (SocketAddr, u32)) {
+    fn end_join(&mut self, at: (SocketAddr, u32)) {
         let Some(join) = self.everywhere.0.remove(&at) else { return };
         let id = TransactionId { from: at.0, sequence: at.1 };
         let is_of_sets = matches!(
@@ -176,7 +179,6 @@ impl Proxy {
             }
             _ => {}
         }
-        let _ = now;
         if join.kind == MessageType::AssociationUpdateRequest && refusal.is_none() {
             let name = self.name.clone();
             let response = AssociationUpdateResponse {
@@ -189,8 +191,8 @@ impl Proxy {
         }
         // The response that refuses is the one that accepts, with another cause.
         let accepted = Refusal::cause(Cause::ACCEPTED);
-        self.counts.refused = self.counts.refused.wrapping_sub(u64::from(refusal.is_none()));
-        self.refuse(id, join.kind, None, refusal.unwrap_or(accepted));
+        self.counts.refused += u64::from(refusal.is_some());
+        self.answer(id, join.kind, None, refusal.unwrap_or(accepted));
     }
 
     fn end_association(&mut self, key: &NodeKey) {

@@ -4,7 +4,7 @@
 //! the lease is given up. Control planes are told by a Session Set Deletion Request with the
 //! node's number (TS 23.007 §23), and it gets no session before all have answered, or have not in
 //! time: so no new session has the number of one that is to be deleted. A node that was given up
-//! and comes back with its sessions has to let them go first: nobody knows of them any more.
+//! and comes back with its sessions has to let them go first: no control plane knows them any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

@@ -11,13 +11,12 @@ use std::net::{IpAddr, SocketAddr};
 use super::nodes::Node;
 use super::relay::Placement;
 use super::{Proxy, elements};
-use crate::associations::NodeKey;
+use crate::associations::{NodeKey, is_within};
 use crate::codec::element::{FSeid, FTeid, NodeId, UeIpAddress};
 use crate::codec::message::{MessageType, SessionEstablishmentRequest};
 use crate::codec::{Cause, Frame, Message, ie};
 use crate::refusal::Refusal;
 use crate::transactions::TransactionId;
-use crate::user_plane::is_within;
 
 impl Proxy {
     /// Sends a new session to a node.

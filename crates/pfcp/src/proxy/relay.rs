@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use super::elements::{edited, keep, renumber};
 use super::lasting::Lasting;
 use super::{Ask, Proxy, ToNode, settle};
+use crate::associations::is_within;
 use crate::codec::element::FSeid;
 use crate::codec::group::put;
 use crate::codec::message::{
@@ -14,17 +15,14 @@ use crate::codec::message::{
     SessionReportResponse,
 };
 use crate::codec::rule::{LoadControl, OverloadControl};
-use crate::codec::vendor::{Forwarded, NodeState};
+use crate::codec::vendor::{BEHIND_NUMBER, Forwarded, NodeState};
 use crate::codec::{Cause, Frame, Header, Message, Value, ie};
 use crate::refusal::Refusal;
-use crate::user_plane::is_within;
 
 /// Reports that are remembered until their responses have had their time, at most.
 pub(super) const REPORTS: usize = 65_536;
 /// New sessions of which is remembered where they went, at most.
 const PLACEMENTS: usize = 65_536;
-/// Bits of a SEID behind the number of the node.
-const BEHIND_NUMBER: u32 = 48;
 
 /// Where a new session went.
 #[derive(Debug)]
@@ -145,7 +143,7 @@ impl Proxy {
             MessageType::SessionModificationResponse | MessageType::SessionDeletionResponse => {
                 self.pass_response(number, forwarded.peer, kind, &frame);
             }
-            kind if !kind.is_request() => self.gather(now, number, forwarded.peer, &frame),
+            kind if !kind.is_request() => self.gather(number, forwarded.peer, &frame),
             _ => self.counts.unexpected += 1,
         }
     }
@@ -226,7 +224,7 @@ impl Proxy {
     ) {
         let is_session = kind == MessageType::SessionReportRequest;
         if is_session && self.nodes.get(&number).is_some_and(super::Node::is_given_up) {
-            // Nobody knows the session any more.
+            // No control plane knows the session any more.
             let cause = Cause::SESSION_NOT_FOUND;
             let response = SessionReportResponse { cause, ..SessionReportResponse::default() };
             let message = Message::SessionReportResponse(response);

@@ -25,8 +25,12 @@ impl Proxy {
     /// Answers those of whom all is known, or whose time is over.
     pub(super) fn settle(&mut self, now: u64) {
         let is_settled = |key: &NodeKey| {
-            let mut ready = self.nodes.values().filter(|node| node.is_ready());
-            ready.all(|node| node.associated.contains_key(key) || node.refused.contains_key(key))
+            let has = |node: &super::Node| {
+                node.associated.contains_key(key) || node.refused.contains_key(key)
+            };
+            // A proxy that has just begun has not heard its nodes yet.
+            let mut ready = self.nodes.values().filter(|node| node.is_ready()).peekable();
+            ready.peek().is_some() && ready.all(has)
         };
         let pending = self.peers.iter().filter_map(|(key, peer)| {
             let (id, until) = peer.pending?;

@@ -8,8 +8,9 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
 use super::{Datagram, UserPlane};
+use crate::associations::is_within;
 use crate::codec::message::{Heartbeat, MessageType};
-use crate::codec::vendor::{Forwarded, NodeState};
+use crate::codec::vendor::{BEHIND_NUMBER, Forwarded, NodeState};
 use crate::codec::{Frame, Message};
 use crate::transactions::TransactionId;
 
@@ -18,8 +19,6 @@ const ROUTES: usize = 4096;
 /// Attempts at a SEID that no session has: one in 10^13 fails with a million sessions, and one in
 /// 10^9 behind a proxy.
 const ATTEMPTS: usize = 4;
-/// Bits of a SEID behind the number of the node.
-const BEHIND_NUMBER: u32 = 48;
 
 /// Where a control plane is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -84,7 +83,7 @@ impl Proxied {
 impl UserPlane {
     /// Takes a datagram of a proxy that speaks for a control plane; false if it is another one.
     pub(super) fn take_forwarded(&mut self, now: u64, from: SocketAddr, datagram: &[u8]) -> bool {
-        if self.plan.proxies.is_empty() || !super::is_within(&self.plan.proxies, from.ip()) {
+        if self.plan.proxies.is_empty() || !is_within(&self.plan.proxies, from.ip()) {
             self.meet_directly(from.ip(), datagram);
             return false;
         }
@@ -124,7 +123,7 @@ impl UserPlane {
 
     /// Answers a heartbeat of a proxy, which learns how full the node is and what is its own.
     pub(super) fn answer_proxy(&mut self, id: TransactionId) -> bool {
-        if !super::is_within(&self.plan.proxies, id.from.ip()) {
+        if !is_within(&self.plan.proxies, id.from.ip()) {
             return false;
         }
         let response = Heartbeat { recovery: self.recovery, ..Heartbeat::default() };

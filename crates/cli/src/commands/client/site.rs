@@ -1,5 +1,7 @@
 //! `weft apply`, `get`, `diff`, `delete` and `wait`: what a site is to be, and how far it is.
 
+mod n4;
+
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -45,7 +47,7 @@ pub struct ApplyArguments {
 pub struct GetArguments {
     #[command(flatten)]
     target: ControllerAddress,
-    /// `nodes`: the nodes of the site. `rollout`: how far documents are. `upgrade`: how far the
+    /// `nodes`: the nodes of the site. `n4`: the nodes behind N4 and their sessions. `rollout`: how far documents are. `upgrade`: how far the
     /// nodes are upgraded. `revisions`. Or documents: `site`, `nodetemplate`, `node NAME`; `all` for all of them
     #[arg(value_name = "WHAT")]
     what: String,
@@ -152,6 +154,7 @@ pub fn get(arguments: GetArguments) -> Result<(), Failure> {
             nodes(&client, name.as_deref(), format)
         }
         "rollout" => rollout(&client, format),
+        "n4" => n4::show(&client, format),
         "upgrade" => upgraded(&client, format),
         "revisions" => revisions(&client, format),
         _ => documents(&client, &what, name.as_deref(), format, revision),

@@ -15,6 +15,7 @@ use weft_http::problem::Failure;
 
 use super::state::Shared;
 use crate::engine::{Engine, NodeView};
+use crate::n4::N4View;
 use crate::standing::Standing;
 
 /// Counters for Prometheus, in OpenMetrics where the client asks for it.
@@ -45,6 +46,9 @@ pub async fn metrics(
     }
     if leads {
         registry.register_collector(Box::new(shared.handle.ask(read).await?));
+        if let Some(view) = shared.n4.get() {
+            registry.register_collector(Box::new(OfN4(view)));
+        }
     }
     Ok(answer(&registry, &headers))
 }
@@ -73,6 +77,33 @@ impl Collector for InEtcd {
         families.counter("weft_controller_etcd_transactions", help, count)?;
         let help = "Octets of values written to etcd since this replica leads.";
         families.counter("weft_controller_etcd_bytes", help, [(NO_LABELS, self.0.octets())])
+    }
+}
+
+/// N4 for several nodes.
+#[derive(Debug)]
+struct OfN4(N4View);
+
+impl Collector for OfN4 {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut families = Families::new(encoder);
+        let nodes = || self.0.nodes.iter().map(|node| ([("node", &*node.name)], node));
+        let help = "PFCP sessions of the node, as it has said.";
+        let sessions = nodes().map(|(node, one)| (node, u64::from(one.sessions)));
+        families.gauge("weft_controller_n4_node_sessions", help, sessions)?;
+        let help = "PFCP sessions that the node has room for.";
+        let most = nodes().map(|(node, one)| (node, u64::from(one.most)));
+        families.gauge("weft_controller_n4_node_sessions_limit", help, most)?;
+        let help = "Whether the node takes new PFCP sessions.";
+        let up = nodes().map(|(node, one)| (node, u64::from(one.state == "up")));
+        families.gauge("weft_controller_n4_node_up", help, up)?;
+        let help = "Whether the control plane answers.";
+        let peers = self.0.control_planes.iter();
+        let peers = peers.map(|one| ([("peer", &*one.node)], u64::from(one.up)));
+        families.gauge("weft_controller_n4_peer_up", help, peers)?;
+        let help = "What N4 has counted since this controller serves it, by what it is.";
+        let counts = self.0.counts.iter().map(|(name, count)| ([("what", &**name)], *count));
+        families.counter("weft_controller_n4_counts", help, counts)
     }
 }
 

@@ -30,7 +30,8 @@ pub struct Happening {
     /// `takes-over`: the standby owns the users of its pair.
     /// `rollout-failed`, `rollout-complete`: of documents. `spread`: users go to the node, as
     /// others carry more. `upgraded`: another process of the node runs. `upgrade-complete`,
-    /// `upgrade-failed`, `upgrade-cancelled`: of the site.
+    /// `upgrade-failed`, `upgrade-cancelled`: of the site. `n4-up`, `n4-silent`, `n4-cordoned`,
+    /// `n4-leaving`, `n4-restarted`, `n4-given-up`: of a node behind N4.
     pub event: String,
     /// The user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,6 +82,11 @@ impl Happening {
     /// A standby owns the users of its pair.
     pub fn takes_over(node: String) -> Happening {
         Happening::new("takes-over", None, Some(node))
+    }
+
+    /// A node behind N4 is otherwise than before.
+    pub fn n4(node: String, state: &str) -> Happening {
+        Happening::new(&format!("n4-{state}"), None, Some(node))
     }
 
     /// A node has registered.

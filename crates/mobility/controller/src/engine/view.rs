@@ -8,6 +8,7 @@ use weft_mobility_protocol::output::Counter;
 use weft_mobility_protocol::{Leg, NodeId, User};
 
 use super::Engine;
+use super::events::Happening;
 use super::load::NodeLoad;
 use crate::journal::{Entry, Gone};
 
@@ -139,6 +140,11 @@ impl Engine {
             let changes = self.n4.take(key, octets);
             self.changes.extend(changes);
         }
+    }
+
+    /// A node behind N4 is otherwise than before: it is told to those who listen.
+    pub fn tell_n4(&mut self, node: String, state: &str) {
+        self.events.tell(Happening::n4(node, state));
     }
 
     /// Whether a node takes no further sessions, and what it can carry, by its name; none of a

@@ -118,6 +118,24 @@ struct OfController {
     shown: N4Shown,
 }
 
+impl OfController {
+    /// Tells which nodes are otherwise than when they were shown last.
+    fn tell(&self, view: &ProxyView) {
+        let before = self.shown.get().unwrap_or_default().nodes;
+        for node in &view.nodes {
+            let is_same = |one: &N4NodeView| one.number == node.number && one.state == node.state;
+            if !before.iter().any(is_same) {
+                let (name, state) = (node.name.clone(), node.state.clone());
+                // Where the controller leads no longer, there is no listener.
+                let told = move |engine: &mut weft_mobility_controller::engine::Engine| {
+                    engine.tell_n4(name, &state);
+                };
+                let _ = self.handle.tell(told, Box::new(|| ()));
+            }
+        }
+    }
+}
+
 impl Site for OfController {
     fn nodes(&self) -> Option<Vec<NodePlan>> {
         let nodes = self.plan.nodes.clone();
@@ -153,6 +171,7 @@ impl Site for OfController {
             address: peer.address,
             up: peer.up,
         };
+        self.tell(&view);
         self.shown.set(Some(N4View {
             nodes: view.nodes.into_iter().map(node).collect(),
             control_planes: view.peers.into_iter().map(peer).collect(),
