@@ -20,6 +20,7 @@ mod associations;
 mod elements;
 mod everywhere;
 mod lasting;
+mod load;
 mod nodes;
 mod place;
 mod records;
@@ -45,6 +46,7 @@ use crate::user_plane::Datagram;
 
 use self::associations::ControlPlane;
 use self::everywhere::Everywhere;
+use self::load::Load;
 use self::nodes::{Node, NodeRecord};
 use self::records::Kept;
 use self::relay::Relays;
@@ -153,7 +155,7 @@ pub struct Proxy {
     datagrams: Vec<Datagram>,
     kept: Vec<Kept>,
     counts: Counts,
-    load: (u32, u8),
+    load: Load,
 }
 
 impl Proxy {
@@ -184,7 +186,7 @@ impl Proxy {
             datagrams: Vec::new(),
             kept: Vec::new(),
             counts: Counts::default(),
-            load: (unix as u32, 0),
+            load: Load::new(unix),
             settings,
         };
         proxy.restore(kept);
@@ -302,6 +304,7 @@ impl Proxy {
         self.look_after_everywhere(now);
         self.look_after_relays(now);
         self.settle(now);
+        self.sum_up_load();
     }
 
     fn again(&mut self, to: SocketAddr, octets: Box<[u8]>) {

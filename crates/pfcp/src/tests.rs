@@ -3,6 +3,7 @@
 mod admission;
 mod features;
 mod node;
+mod proxied;
 mod refused;
 mod repeated;
 mod restarts;

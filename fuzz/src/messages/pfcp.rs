@@ -1,5 +1,5 @@
-//! What control planes send: datagrams, each behind its length, to the codec and to a node whose
-//! agent does what it is told.
+//! What control planes send: datagrams, each behind its length, to the codec, to a node whose
+//! agent does what it is told, and to a proxy before that node, of a control plane and of the node.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,6 +9,7 @@ use weft_node::bearer::session::{SessionCommand, SessionError, SessionEvent, Ses
 use weft_node_config::{PfcpInterfacePlan, PfcpNodeId, PfcpPlan, PfcpSide};
 use weft_pfcp::UserPlane;
 use weft_pfcp::codec::{Message, frames};
+use weft_pfcp::proxy::{self, NodePlan, Proxy, ProxyId, Settings};
 use weft_pfcp::user_plane::Start;
 
 /// Nanoseconds between two datagrams.
@@ -45,8 +46,35 @@ fn codec(datagram: &[u8]) {
     }
 }
 
+/// How often proxy and node answer each other at a time, at most.
+const ROUNDS: usize = 16;
+/// Messages to control planes that follow from one datagram, at most.
+const MOST_ANSWERS: usize = 4096;
+
+fn before_node(own: IpAddr, node: IpAddr) -> Proxy {
+    let settings = Settings {
+        listen: vec![own],
+        port: 8805,
+        node_id: ProxyId::Address(own),
+        peers: Vec::new(),
+        heartbeat: 1_000_000_000,
+        t1: 1_000_000_000,
+        n1: 2,
+        lease: 3_000_000_000,
+        associations: 2,
+    };
+    let start = proxy::Start { unix: 0, entropy: Box::new(|| 1), kept: Vec::new() };
+    let mut proxy = Proxy::new(settings, start);
+    let address = SocketAddr::new(node, 8805);
+    let plan =
+        NodePlan { number: 0, name: "node".into(), address, is_cordoned: false, capacity: 0 };
+    proxy.set_nodes(0, vec![plan]);
+    proxy
+}
+
 struct Node {
     plane: UserPlane,
+    proxy: Proxy,
     now: u64,
     batch: u64,
     sessions: HashSet<u64>,
@@ -68,6 +96,7 @@ impl Node {
             port: 8805,
             node_id: PfcpNodeId::Address(own(254)),
             peers: Vec::new(),
+            proxies: vec![(own(100), 32)],
             like: "session".to_owned(),
             interfaces: vec![interface(PfcpSide::Access, 253), interface(PfcpSide::Core, 252)],
             chains: Vec::new(),
@@ -90,16 +119,23 @@ impl Node {
         });
         let start = Start { recovery: 0, epoch: 0, entropy };
         let plane = UserPlane::new(plan, start);
-        Node { plane, now: 0, batch: 0, sessions: HashSet::new() }
+        Node { plane, proxy: before_node(own(100), own(254)), now: 0, batch: 0, sessions: HashSet::new() }
     }
 
     fn hear(&mut self, datagram: &[u8]) {
-        let from = SocketAddr::new(Ipv4Addr::new(10, 0, 0, 1).into(), 8805);
-        self.plane.receive(self.now, from, datagram);
+        let from = |last| SocketAddr::new(Ipv4Addr::new(10, 0, 0, last).into(), 8805);
+        self.plane.receive(self.now, from(1), datagram);
         self.work();
+        self.plane.receive(self.now, from(100), datagram);
+        self.work();
+        self.proxy.receive(self.now, from(1), datagram);
+        self.proxy.receive(self.now, from(254), datagram);
+        self.carry(from(100), from(254));
+        self.proxy.poll(self.now);
         self.now += PAUSE;
         self.plane.poll(self.now);
         self.work();
+        self.carry(from(100), from(254));
         for answer in self.plane.take_datagrams() {
             for frame in frames(&answer.octets) {
                 let frame = frame.expect("the node sends messages");
@@ -107,6 +143,31 @@ impl Node {
             }
         }
         assert_eq!(self.plane.view().sessions, self.sessions.len());
+    }
+
+    /// Carries what proxy and node tell each other, and reads what goes to others.
+    fn carry(&mut self, proxy: SocketAddr, node: SocketAddr) {
+        for _ in 0..ROUNDS {
+            self.proxy.take_kept();
+            let of_proxy = self.proxy.take_datagrams();
+            for datagram in &of_proxy {
+                let message = frames(&datagram.octets).next().and_then(Result::ok);
+                message.expect("the proxy sends messages");
+                if datagram.to == node {
+                    self.plane.receive(self.now, proxy, &datagram.octets);
+                    self.work();
+                }
+            }
+            let (to_proxy, others): (Vec<_>, Vec<_>) =
+                self.plane.take_datagrams().into_iter().partition(|one| one.to == proxy);
+            for datagram in &to_proxy {
+                self.proxy.receive(self.now, node, &datagram.octets);
+            }
+            assert!(others.len() <= MOST_ANSWERS);
+            if of_proxy.is_empty() && to_proxy.is_empty() {
+                return;
+            }
+        }
     }
 
     fn work(&mut self) {

@@ -14,7 +14,7 @@ use crate::codec::message::{
     AssociationUpdateResponse, Heartbeat, MessageType, SessionDeletionRequest,
     SessionReportResponse,
 };
-use crate::codec::rule::{LoadControl, OverloadControl};
+use crate::codec::rule::OverloadControl;
 use crate::codec::vendor::{BEHIND_NUMBER, Forwarded, NodeState};
 use crate::codec::{Cause, Frame, Header, Message, Value, ie};
 use crate::refusal::Refusal;
@@ -72,9 +72,17 @@ impl Relays {
         self.reports.contains(&sequence)
     }
 
+    fn wait(&mut self, until: u64, key: (SocketAddr, u32)) {
+        self.waiting.push_back((until, key));
+        if self.waiting.len() > 2 * PLACEMENTS {
+            // Its placement has made room as well.
+            self.waiting.pop_front();
+        }
+    }
+
     /// Remembers where a session went.
     pub fn place(&mut self, key: (SocketAddr, u32), placement: Placement, now: u64) {
-        self.waiting.push_back((placement.until, key));
+        self.wait(placement.until, key);
         self.placements.put(key, placement, now);
     }
 }
@@ -334,7 +342,7 @@ impl Proxy {
             (placement.node, placement.until) = (node, until);
             placement.tried.push(node);
         }
-        self.relays.waiting.push_back((until, key));
+        self.relays.wait(until, key);
         self.counts.placed_again += 1;
         self.forward(node, key.0, &octets);
         true
@@ -364,7 +372,7 @@ impl Proxy {
 
     /// A message of a node as the proxy's: Node ID, address of the F-SEID, set, and load.
     fn as_of_proxy(
-        &mut self,
+        &self,
         peer: SocketAddr,
         kind: MessageType,
         number: u16,
@@ -372,10 +380,10 @@ impl Proxy {
     ) -> Result<Vec<u8>, crate::codec::Error> {
         let own = self.own_address(peer.ip());
         let set = self.set_of(number, peer.ip());
-        let load = self.load();
+        let load = self.load.control();
         let name = self.name.clone();
         let node = settle::node_id(&self.settings.node_id, &name);
-        let answering = self.nodes.values().filter(|node| node.is_ready()).count().max(1);
+        let answering = self.load.answering.max(1);
         let is_establishment = kind == MessageType::SessionEstablishmentResponse;
         let mut has_session = false;
         let edit = |element: u16, octets: &[u8], out: &mut Vec<u8>| match element {
@@ -405,17 +413,5 @@ impl Proxy {
         put(ie::FQ_CSID, &set, &mut element);
         let with_set = crate::codec::vendor::with_elements(&octets, octets.len(), &element);
         Ok(with_set.unwrap_or(octets))
-    }
-
-    /// How full all nodes together are.
-    fn load(&mut self) -> LoadControl {
-        let ready = || self.nodes.values().filter(|node| node.is_ready());
-        let sessions: u64 = ready().map(|node| u64::from(node.state.sessions)).sum();
-        let most: u64 = ready().map(|node| u64::from(node.state.most)).sum();
-        let metric = (sessions * 100 / most.max(1)).min(100) as u8;
-        if metric != self.load.1 {
-            self.load = (self.load.0.wrapping_add(1), metric);
-        }
-        LoadControl { sequence: self.load.0, metric, refused: None }
     }
 }

@@ -26,6 +26,8 @@ const WAITING: usize = 16_384;
 const BATCH: usize = 256;
 /// How often the proxy looks at its timers, and at most how long a stop is not seen.
 const TICK: Duration = Duration::from_millis(20);
+/// Nanoseconds between two looks at timers, at least: they look at all nodes.
+const POLL: u64 = 10_000_000;
 /// How often it asks for its nodes, and says how they are.
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -92,6 +94,7 @@ impl ProxyServer {
             dropped,
             since: Instant::now(),
             looked: None,
+            polled: 0,
             sender: Sender::default(),
             given: 0,
             durable: Arc::default(),
@@ -167,6 +170,7 @@ struct Working<S> {
     dropped: Arc<AtomicU64>,
     since: Instant,
     looked: Option<Instant>,
+    polled: u64,
     sender: Sender,
     /// Lists of records that were given to be kept, and those that are durable.
     given: u64,
@@ -181,7 +185,10 @@ impl<S: Site> Working<S> {
             self.look();
             self.take_inputs();
             let now = self.now();
-            self.proxy.poll(now);
+            if now.saturating_sub(self.polled) >= POLL {
+                self.proxy.poll(now);
+                self.polled = now;
+            }
             self.keep();
             self.send();
         }

@@ -114,6 +114,17 @@ impl UserPlane {
         }
     }
 
+    /// A report goes the way of its session's owner, also where the session has another address.
+    pub(super) fn route_report(&mut self, seid: u64, to: IpAddr) {
+        if self.proxied.routes.is_empty() {
+            return;
+        }
+        let owner = self.sessions.get(&seid).and_then(|record| record.association);
+        if let Some(owner) = owner.and_then(|id| self.associations.get(id)) {
+            self.proxied.note_alike(to, owner.address);
+        }
+    }
+
     /// A SEID that no session has.
     pub(super) fn draw_seid(&mut self, peer: IpAddr) -> Option<u64> {
         let UserPlane { entropy, proxied, sessions, .. } = self;

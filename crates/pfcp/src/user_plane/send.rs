@@ -67,6 +67,9 @@ impl UserPlane {
         let to = SocketAddr::new(to, crate::PORT);
         let mut octets = Vec::with_capacity(128);
         message.emit(&Header { seid, sequence, priority: None }, &mut octets);
+        if let Sent::SessionReport { seid, .. } = what {
+            self.route_report(seid, to.ip());
+        }
         let mut what = what;
         let mut waits = false;
         if let Sent::SessionReport { seid, kept } = &mut what

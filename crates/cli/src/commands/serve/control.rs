@@ -57,7 +57,9 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         // The receiver waits below for as long as the controller runs.
         let _ = failed.send(End::Failed(error.to_string()));
     })?;
-    let start = |plan| n4::Serving::start(plan, controller.handle(), controller.n4());
+    let start = |plan| {
+        n4::Serving::start(arguments.file.clone(), plan, controller.handle(), controller.n4())
+    };
     let n4 = plan.map(start).transpose().map_err(Failure::broken)?;
     let api = controller.api().map_or(String::new(), |address| format!(", API {address}"));
     let page = controller.page().map_or(String::new(), |url| format!(", page {url}"));

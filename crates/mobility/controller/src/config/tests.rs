@@ -166,3 +166,66 @@ fn the_schema_says_what_there_is() {
         assert!(schema.contains(key), "{key}");
     }
 }
+
+const N4: &str = "n4:
+  listen: [10.0.0.254, '2001:db8::fe']
+  peers: [10.0.0.0/24]
+  nodes:
+    a: {number: 1, address: 10.0.1.1}
+    b: {number: 65535, address: '2001:db8::1'}
+";
+
+#[test]
+fn n4_is_read_whole() {
+    let read = Configuration::read(&format!("{FILE}{N4}"), "c.yaml").unwrap().n4.unwrap();
+    assert_eq!(read.node_id, Ok("10.0.0.254".parse().unwrap()));
+    assert_eq!((read.port, read.n1, read.lease.as_secs(), read.associations), (8805, 3, 30, 64));
+    assert_eq!(read.node("b").unwrap().address, "[2001:db8::1]:8805".parse().unwrap());
+    let named = N4.replace("  peers", "  nodeId: upf.example\n  peers");
+    let named = Configuration::read(&format!("{FILE}{named}"), "c.yaml").unwrap().n4.unwrap();
+    assert_eq!(named.node_id, Err("upf.example".to_owned()));
+}
+
+#[test]
+fn what_cannot_be_of_n4_is_told() {
+    for (right, wrong, said) in [
+        ("number: 65535", "number: 1", "1 is the number of a already"),
+        ("number: 65535", "number: 0", "numbers are 1 to 65535"),
+        ("'2001:db8::1'", "10.0.1.1", "another node or N4 itself has this address"),
+        ("'2001:db8::1'", "10.0.0.254", "another node or N4 itself has this address"),
+        (", '2001:db8::fe'", "", "N4 listens at no address of this family"),
+        ("'2001:db8::fe'", "10.0.0.253", "there is at most one address of each family"),
+        ("10.0.0.254", "0.0.0.0", "this is no address of one machine"),
+        ("[10.0.0.254, '2001:db8::fe']", "[]", "there is at least one address"),
+        ("  peers", "  timers: {lease: 0}\n  peers", "must be 1 to 86400, not 0"),
+    ] {
+        let text = format!("{FILE}{}", N4.replace(right, wrong));
+        let mistakes = Configuration::read(&text, "c.yaml").unwrap_err().to_string();
+        assert!(mistakes.contains(said), "{wrong}: {mistakes}");
+    }
+    let pair = FILE.replace("'192.0.2.2:9473'", "'192.0.2.2:9473', standbyFor: gateway");
+    let pair = pair.split("users:").next().unwrap();
+    let said = Configuration::read(&format!("{pair}{N4}"), "c.yaml").unwrap_err().to_string();
+    assert!(said.contains("this node stands by another one"), "{said}");
+}
+
+/// The examples of controllers are right, and by the schema.
+#[test]
+fn examples_are_right() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples");
+    let validator = jsonschema::validator_for(&Configuration::schema()).unwrap();
+    let mut count = 0;
+    for file in folder.read_dir().unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        if text.contains("\nkind: Controller\n") {
+            count += 1;
+            let read = Configuration::read(&text, "example");
+            assert_eq!(read.unwrap_or_else(|error| panic!("{error}")).warnings.to_string(), "");
+        }
+    }
+    assert!(count >= 3 && validator.is_valid(&serde_json::json!({
+        "apiVersion": "weft/v1", "kind": "Controller", "metadata": {"name": "a"},
+        "listen": "127.0.0.1:1", "tokenFile": "t", "records": "r",
+        "n4": {"listen": ["10.0.0.1"], "nodes": {"a": {"number": 1, "address": "10.0.0.2"}}},
+    })));
+}

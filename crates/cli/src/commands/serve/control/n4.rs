@@ -1,18 +1,22 @@
 //! N4 for several nodes, while the controller leads.
 
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use weft_mobility_controller::config::Configuration;
 use weft_mobility_controller::engine::Handle;
-use weft_mobility_controller::n4::{N4, N4NodeView, N4PeerView, N4Shown, N4View};
+use weft_mobility_controller::n4::{N4, N4Node, N4NodeView, N4PeerView, N4Shown, N4View};
 use weft_pfcp::proxy::server::{Kept, ProxyServer, Site};
 use weft_pfcp::proxy::show::ProxyView;
 use weft_pfcp::proxy::{NodePlan, ProxyId, Settings};
 
 /// How often it is looked whether the controller leads.
 const LOOK: Duration = Duration::from_millis(50);
+/// How often it is looked whether the file was edited.
+const REREAD: Duration = Duration::from_secs(1);
 /// How often the log says that N4 cannot be served.
 const REMINDER: Duration = Duration::from_secs(10);
 
@@ -27,10 +31,16 @@ impl Serving {
     ///
     /// # Errors
     /// The machine has no thread for it.
-    pub fn start(plan: N4, handle: Handle, shown: N4Shown) -> std::io::Result<Serving> {
+    pub fn start(
+        file: PathBuf,
+        plan: N4,
+        handle: Handle,
+        shown: N4Shown,
+    ) -> std::io::Result<Serving> {
         let stop: Arc<AtomicBool> = Arc::default();
         let told = stop.clone();
-        let work = move || serve(&plan, &handle, &shown, &told);
+        let nodes = Nodes::new(file, plan.nodes.clone());
+        let work = move || serve(&plan, &nodes, &handle, &shown, &told);
         let thread = Builder::new().name("n4-lead".to_owned()).spawn(work)?;
         Ok(Serving { stop, thread: Some(thread) })
     }
@@ -51,7 +61,7 @@ impl Drop for Serving {
     }
 }
 
-fn serve(plan: &N4, handle: &Handle, shown: &N4Shown, stop: &AtomicBool) {
+fn serve(plan: &N4, nodes: &Nodes, handle: &Handle, shown: &N4Shown, stop: &AtomicBool) {
     let mut server: Option<(u64, ProxyServer)> = None;
     let mut said: Option<Instant> = None;
     while !stop.load(Ordering::Relaxed) {
@@ -63,7 +73,7 @@ fn serve(plan: &N4, handle: &Handle, shown: &N4Shown, stop: &AtomicBool) {
             shown.set(None);
         }
         if let (None, Some(engine)) = (&server, engine) {
-            match begin(plan, engine, handle, shown) {
+            match begin(plan, nodes, engine, handle, shown) {
                 Ok(begun) => {
                     tracing::info!(listen = ?plan.listen, "N4 is served");
                     (server, said) = (begun.map(|one| (engine, one)), None);
@@ -84,6 +94,7 @@ fn serve(plan: &N4, handle: &Handle, shown: &N4Shown, stop: &AtomicBool) {
 /// Serves N4 with the records of an engine; nothing if it has stopped.
 fn begin(
     plan: &N4,
+    nodes: &Nodes,
     engine: u64,
     handle: &Handle,
     shown: &N4Shown,
@@ -107,13 +118,65 @@ fn begin(
         lease: nanoseconds(plan.lease),
         associations: plan.associations,
     };
-    let site = OfController { plan: plan.clone(), handle: handle.clone(), shown: shown.clone() };
+    let (nodes, handle, shown) = (nodes.clone(), handle.clone(), shown.clone());
+    let site = OfController { nodes, handle, shown };
     ProxyServer::start(settings, kept, site).map(Some)
+}
+
+/// The nodes of the controller's file, which may be edited meanwhile.
+#[derive(Clone)]
+struct Nodes(Arc<Mutex<Edited>>);
+
+struct Edited {
+    file: PathBuf,
+    /// When the file was written that was read last, and when it was looked at.
+    written: Option<SystemTime>,
+    looked: Instant,
+    nodes: Vec<N4Node>,
+}
+
+impl Nodes {
+    fn new(file: PathBuf, nodes: Vec<N4Node>) -> Nodes {
+        let written = written(&file);
+        Nodes(Arc::new(Mutex::new(Edited { file, written, looked: Instant::now(), nodes })))
+    }
+
+    /// Those of the file as it is now; what cannot be read changes nothing.
+    fn get(&self) -> Vec<N4Node> {
+        let mut edited = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if edited.looked.elapsed() >= REREAD {
+            edited.looked = Instant::now();
+            let now = written(&edited.file);
+            if now.is_some() && now != edited.written {
+                edited.written = now;
+                edited.reread();
+            }
+        }
+        edited.nodes.clone()
+    }
+}
+
+impl Edited {
+    fn reread(&mut self) {
+        match Configuration::load(&self.file).map(|read| read.n4) {
+            Ok(Some(plan)) if plan.nodes == self.nodes => {}
+            Ok(Some(plan)) => {
+                tracing::info!(nodes = plan.nodes.len(), "N4: the nodes of the file have changed");
+                self.nodes = plan.nodes;
+            }
+            Ok(None) => tracing::warn!("N4: the file has no `n4` any more; nodes stay"),
+            Err(mistakes) => tracing::warn!("N4: nodes stay as they are: {mistakes}"),
+        }
+    }
+}
+
+fn written(file: &Path) -> Option<SystemTime> {
+    file.metadata().and_then(|known| known.modified()).ok()
 }
 
 /// The site of a controller.
 struct OfController {
-    plan: N4,
+    nodes: Nodes,
     handle: Handle,
     shown: N4Shown,
 }
@@ -138,9 +201,9 @@ impl OfController {
 
 impl Site for OfController {
     fn nodes(&self) -> Option<Vec<NodePlan>> {
-        let nodes = self.plan.nodes.clone();
+        let nodes = self.nodes.get();
         let planned = move |engine: &mut weft_mobility_controller::engine::Engine| {
-            let plan = |node: weft_mobility_controller::n4::N4Node| {
+            let plan = |node: N4Node| {
                 let standing = engine.standing_of(&node.name);
                 let (is_cordoned, capacity) = standing.unwrap_or_default();
                 let (number, address) = (node.number, node.address);
