@@ -18,8 +18,8 @@
 
 mod associations;
 mod elements;
-mod everywhere;
-mod lasting;
+mod expiring;
+mod fan_out;
 mod load;
 mod nodes;
 mod place;
@@ -41,11 +41,12 @@ use crate::codec::{Defect, Error, Frame, Header, Message, frames};
 use crate::interfaces::Entropy;
 use crate::refusal::Refusal;
 use crate::transactions::{Incoming, Outgoing, Overdue, TransactionId};
-use crate::user_plane::refusing::refusing;
 use crate::user_plane::Datagram;
+use crate::user_plane::refusing::refusing;
 
 use self::associations::ControlPlane;
-use self::everywhere::Everywhere;
+
+use self::fan_out::FanOuts;
 use self::load::Load;
 use self::nodes::{Node, NodeRecord};
 use self::records::Kept;
@@ -151,7 +152,7 @@ pub struct Proxy {
     to_nodes: Outgoing<ToNode>,
     to_peers: Outgoing<ToPeer>,
     relays: Relays,
-    everywhere: Everywhere,
+    fan_outs: FanOuts,
     datagrams: Vec<Datagram>,
     kept: Vec<Kept>,
     counts: Counts,
@@ -182,7 +183,7 @@ impl Proxy {
             to_nodes: Outgoing::new(most, t1, n1, first),
             to_peers: Outgoing::new(most, t1, n1, second),
             relays: Relays::new(keep.saturating_mul(4)),
-            everywhere: Everywhere::default(),
+            fan_outs: FanOuts::default(),
             datagrams: Vec::new(),
             kept: Vec::new(),
             counts: Counts::default(),
@@ -301,7 +302,7 @@ impl Proxy {
         }
         self.look_after_peers(now);
         self.look_after_nodes(now);
-        self.look_after_everywhere(now);
+        self.look_after_fan_outs(now);
         self.look_after_relays(now);
         self.settle(now);
         self.sum_up_load();
@@ -348,7 +349,7 @@ impl Proxy {
     /// Answers a request with a cause: the one that accepts it, or a refusal.
     fn answer(&mut self, id: TransactionId, kind: MessageType, seid: Option<u64>, why: Refusal) {
         let (recovery, name) = (self.recovery, self.name.clone());
-        let node = settle::node_id(&self.settings.node_id, &name);
+        let node = elements::node_id(&self.settings.node_id, &name);
         if let Some(message) = refusing(kind, node, recovery, why) {
             self.respond(id, seid, &message);
         }

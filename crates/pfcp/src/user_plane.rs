@@ -358,7 +358,7 @@ impl UserPlane {
                 Overdue::Failed(what) => {
                     self.counts.unanswered += 1;
                     match what {
-                        Sent::Heartbeat(id) => self.lose(now, id),
+                        Sent::Heartbeat(id) => self.miss_heartbeat(now, id),
                         Sent::SessionReport { kept, .. } => self.forget_report(kept),
                         Sent::NodeReport | Sent::Deletion(_) | Sent::ReleaseRequest => {}
                     }

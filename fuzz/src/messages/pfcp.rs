@@ -119,7 +119,13 @@ impl Node {
         });
         let start = Start { recovery: 0, epoch: 0, entropy };
         let plane = UserPlane::new(plan, start);
-        Node { plane, proxy: before_node(own(100), own(254)), now: 0, batch: 0, sessions: HashSet::new() }
+        Node {
+            plane,
+            proxy: before_node(own(100), own(254)),
+            now: 0,
+            batch: 0,
+            sessions: HashSet::new(),
+        }
     }
 
     fn hear(&mut self, datagram: &[u8]) {

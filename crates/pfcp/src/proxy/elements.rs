@@ -1,6 +1,8 @@
 //! Messages of nodes as control planes are to see them: elements are exchanged, and all others
 //! stay as they are, known or not.
 
+use super::ProxyId;
+use crate::codec::element::{NodeId, Text};
 use crate::codec::group::put;
 use crate::codec::{Elements, Error, Frame, Value};
 
@@ -32,6 +34,14 @@ pub(super) fn keep(number: u16, octets: &[u8], out: &mut Vec<u8>) {
 pub(super) fn first<'a, T: Value<'a>>(body: &'a [u8], number: u16) -> Option<T> {
     let found = Elements::new(body).flatten().find(|(element, _)| *element == number);
     found.and_then(|(element, octets)| T::parse(element, octets).ok())
+}
+
+/// The Node ID of a proxy, with the labels of its name.
+pub(super) fn node_id<'n>(id: &ProxyId, labels: &'n [u8]) -> NodeId<'n> {
+    match id {
+        ProxyId::Address(address) => NodeId::Address(*address),
+        ProxyId::Name(_) => NodeId::Fqdn(Text(labels)),
+    }
 }
 
 /// Writes another sequence number into a message.

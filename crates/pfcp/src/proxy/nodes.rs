@@ -194,7 +194,7 @@ impl Proxy {
             let set = self.set_of(number, address);
             let name = self.name.clone();
             let message = Message::SessionSetDeletionRequest(SessionSetDeletionRequest {
-                node: super::settle::node_id(&self.settings.node_id, &name),
+                node: super::elements::node_id(&self.settings.node_id, &name),
                 sets: vec![set],
                 refused: None,
             });

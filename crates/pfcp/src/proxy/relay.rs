@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use super::elements::{edited, keep, renumber};
-use super::lasting::Lasting;
-use super::{Ask, Proxy, ToNode, settle};
+use super::expiring::Expiring;
+use super::{Ask, Proxy, ToNode};
 use crate::associations::is_within;
 use crate::codec::element::FSeid;
 use crate::codec::group::put;
@@ -49,21 +49,21 @@ struct Report {
 /// What is under way.
 #[derive(Debug)]
 pub(super) struct Relays {
-    pub placements: Lasting<(SocketAddr, u32), Placement>,
+    pub placements: Expiring<(SocketAddr, u32), Placement>,
     waiting: VecDeque<(u64, (SocketAddr, u32))>,
-    reports: Lasting<u32, Report>,
+    reports: Expiring<u32, Report>,
     /// Their numbers, by node, control plane and the node's number.
-    numbers: Lasting<(u16, SocketAddr, u32), u32>,
+    numbers: Expiring<(u16, SocketAddr, u32), u32>,
 }
 
 impl Relays {
     /// All of it is remembered so long, ns.
     pub fn new(keep: u64) -> Relays {
         Relays {
-            placements: Lasting::new(PLACEMENTS, keep),
+            placements: Expiring::new(PLACEMENTS, keep),
             waiting: VecDeque::new(),
-            reports: Lasting::new(REPORTS, keep),
-            numbers: Lasting::new(REPORTS, keep),
+            reports: Expiring::new(REPORTS, keep),
+            numbers: Expiring::new(REPORTS, keep),
         }
     }
 
@@ -200,7 +200,7 @@ impl Proxy {
         }
         let name = self.name.clone();
         let response = AssociationUpdateResponse {
-            node: settle::node_id(&self.settings.node_id, &name),
+            node: super::elements::node_id(&self.settings.node_id, &name),
             cause: Cause::ACCEPTED,
             ..AssociationUpdateResponse::default()
         };
@@ -382,7 +382,7 @@ impl Proxy {
         let set = self.set_of(number, peer.ip());
         let load = self.load.control();
         let name = self.name.clone();
-        let node = settle::node_id(&self.settings.node_id, &name);
+        let node = super::elements::node_id(&self.settings.node_id, &name);
         let answering = self.load.answering.max(1);
         let is_establishment = kind == MessageType::SessionEstablishmentResponse;
         let mut has_session = false;

@@ -1,19 +1,12 @@
 //! Answers to control planes that associate: once all nodes that answer have.
 
-use super::{Proxy, ProxyId};
+use super::Proxy;
+use super::elements::node_id;
 use crate::associations::NodeKey;
-use crate::codec::element::{AssociationResponseFlags, NodeId, Text, UpFeatures};
+use crate::codec::element::{AssociationResponseFlags, UpFeatures};
 use crate::codec::message::{AssociationSetupResponse, MessageType};
 use crate::codec::{Cause, Message};
 use crate::refusal::Refusal;
-
-/// The Node ID of a proxy, with the labels of its name.
-pub(super) fn node_id<'n>(id: &ProxyId, labels: &'n [u8]) -> NodeId<'n> {
-    match id {
-        ProxyId::Address(address) => NodeId::Address(*address),
-        ProxyId::Name(_) => NodeId::Fqdn(Text(labels)),
-    }
-}
 
 impl Proxy {
     /// What all nodes of a control plane support; none if it has none.

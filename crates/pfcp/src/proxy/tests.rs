@@ -40,8 +40,9 @@ pub(super) fn node_address(number: u16) -> IpAddr {
 }
 
 /// A node of that number: with a pool, and the address of its tunnels, of its own.
-fn node_plan(number: u16) -> PfcpPlan {
+fn node_plan(number: u16, sessions: usize) -> PfcpPlan {
     let mut own = plan();
+    own.sessions = sessions;
     own.listen = vec![node_address(number)];
     own.proxies = vec![(address(VIP), 32)];
     own.interfaces[0].addresses = vec![IpAddr::from([10, 1, number as u8, 254])];
@@ -50,7 +51,7 @@ fn node_plan(number: u16) -> PfcpPlan {
     own
 }
 
-pub(super) struct Behind {
+pub(super) struct NodeUnderTest {
     pub bench: Bench,
     pub is_reached: bool,
     pub is_cordoned: bool,
@@ -59,7 +60,7 @@ pub(super) struct Behind {
 /// A proxy, its nodes, and what comes to control planes.
 pub(super) struct Field {
     pub proxy: Proxy,
-    pub nodes: BTreeMap<u16, Behind>,
+    pub nodes: BTreeMap<u16, NodeUnderTest>,
     pub now: u64,
     pub told: Vec<Datagram>,
     pub kept: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -79,10 +80,15 @@ fn proxy(kept: &BTreeMap<Vec<u8>, Vec<u8>>, unix: u64) -> Proxy {
 }
 
 impl Field {
+    /// With room for eight sessions at each node.
     pub fn new(nodes: u16) -> Field {
+        Field::of(nodes, 8)
+    }
+
+    pub fn of(nodes: u16, sessions: usize) -> Field {
         let behind = |number| {
-            let bench = Bench::of(node_plan(number));
-            (number, Behind { bench, is_reached: true, is_cordoned: false })
+            let bench = Bench::of(node_plan(number, sessions));
+            (number, NodeUnderTest { bench, is_reached: true, is_cordoned: false })
         };
         let mut field = Field {
             proxy: proxy(&BTreeMap::new(), 1_700_000_000),
@@ -100,7 +106,7 @@ impl Field {
 
     /// The proxy learns which nodes there are.
     pub fn meet(&mut self) {
-        let plan = |(number, node): (&u16, &Behind)| NodePlan {
+        let plan = |(number, node): (&u16, &NodeUnderTest)| NodePlan {
             number: *number,
             name: format!("node-{number}").into(),
             address: SocketAddr::new(node_address(*number), 8805),
@@ -119,14 +125,14 @@ impl Field {
         self.meet();
     }
 
-    pub fn node(&mut self, number: u16) -> &mut Behind {
+    pub fn node(&mut self, number: u16) -> &mut NodeUnderTest {
         self.nodes.get_mut(&number).unwrap()
     }
 
     /// A node dies and starts anew, without what it had.
     pub fn restart(&mut self, number: u16) {
         let bench = &mut self.node(number).bench;
-        *bench = Bench::of(node_plan(number));
+        *bench = Bench::of(node_plan(number, 8));
         bench.restart(7);
     }
 
@@ -177,8 +183,13 @@ impl Field {
     /// A control plane answers heartbeats and what it is told of losses.
     fn to_peer(&mut self, datagram: Datagram) {
         let recovery = self.answering.get(&datagram.to.ip()).copied();
-        let (header, message) = parsed(&datagram.octets);
-        let header = Header { seid: None, ..header };
+        let (frame, _) = Frame::parse(&datagram.octets).unwrap();
+        let Ok(message) = Message::parse(&frame) else {
+            // A node that errs has said it.
+            self.told.push(datagram);
+            return;
+        };
+        let header = Header { seid: None, ..frame.header };
         let answer = match (&message, recovery) {
             (Message::HeartbeatRequest(_), Some(recovery)) => {
                 use crate::codec::message::Heartbeat;
@@ -200,7 +211,8 @@ impl Field {
             answer.emit(&header, &mut octets);
             self.proxy.receive(self.now, datagram.to, &octets);
         }
-        if !matches!(message, Message::HeartbeatRequest(_)) {
+        let is_heartbeat = matches!(message, Message::HeartbeatRequest(_));
+        if !is_heartbeat {
             self.told.push(datagram);
         }
     }

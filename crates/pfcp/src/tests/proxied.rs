@@ -121,7 +121,8 @@ fn a_proxy_hears_how_full_the_node_is() {
     let mut bench = Bench::of(behind());
     associated(&mut bench, SMF);
     established(&mut bench, SMF, 2, [10, 45, 0, 1]);
-    let heartbeat = Message::HeartbeatRequest(Heartbeat { recovery: Time(9), ..Heartbeat::default() });
+    let heartbeat =
+        Message::HeartbeatRequest(Heartbeat { recovery: Time(9), ..Heartbeat::default() });
     let out = bench.octets(peer(PROXY), &message(5, None, &heartbeat));
     let (frame, _) = Frame::parse(&out[0].octets).unwrap();
     let state = NodeState::find(frame.body).unwrap();
@@ -133,4 +134,23 @@ fn a_proxy_hears_how_full_the_node_is() {
     let out = bench.octets(peer(SMF), &message(6, None, &heartbeat));
     let (frame, _) = Frame::parse(&out[0].octets).unwrap();
     assert_eq!(NodeState::find(frame.body), None);
+}
+
+/// As long as nothing is heard of the proxy, nothing is known of control planes behind it.
+#[test]
+fn sessions_outlive_a_proxy_that_is_silent() {
+    for is_heard in [false, true] {
+        let mut bench = Bench::of(behind());
+        associated(&mut bench, SMF);
+        established(&mut bench, SMF, 2, [10, 45, 0, 1]);
+        let heartbeat = Heartbeat { recovery: Time(9), ..Heartbeat::default() };
+        let heartbeat = Message::HeartbeatRequest(heartbeat);
+        for second in 0..60 {
+            bench.wait(SECOND);
+            if is_heard {
+                bench.octets(peer(PROXY), &message(100 + second, None, &heartbeat));
+            }
+        }
+        assert_eq!(bench.agent.is_empty(), is_heard);
+    }
 }

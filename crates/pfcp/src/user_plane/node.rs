@@ -59,7 +59,7 @@ impl UserPlane {
         if let Some((association, _)) = known {
             self.hear_recovery(now, association, request.recovery);
         }
-        if self.answer_proxy(id) {
+        if self.answer_proxy(now, id) {
             return;
         }
         let response = Heartbeat { recovery: self.recovery, ..Heartbeat::default() };

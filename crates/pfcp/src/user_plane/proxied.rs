@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
 use super::{Datagram, UserPlane};
-use crate::associations::is_within;
+use crate::associations::{AssociationId, is_within};
 use crate::codec::message::{Heartbeat, MessageType};
 use crate::codec::vendor::{BEHIND_NUMBER, Forwarded, NodeState};
 use crate::codec::{Frame, Message};
@@ -33,6 +33,8 @@ pub(crate) struct Route {
 #[derive(Debug, Default)]
 pub(super) struct Proxied {
     routes: HashMap<IpAddr, Route>,
+    /// When a proxy was heard last.
+    heard: u64,
 }
 
 impl Proxied {
@@ -94,6 +96,7 @@ impl UserPlane {
         }
         let Ok((frame, _)) = Frame::parse(&plain) else { return false };
         self.counts.received += 1;
+        self.proxied.heard = now;
         let (peer, route) = (forwarded.peer.ip(), Route { proxy: from, node: forwarded.node });
         if !self.proxied.note(peer, route) {
             // Those that say nothing of associations make room for one that does.
@@ -111,6 +114,18 @@ impl UserPlane {
         let setup = MessageType::AssociationSetupRequest as u8;
         if !self.proxied.routes.is_empty() && datagram.get(1) == Some(&setup) {
             self.proxied.routes.remove(&from);
+        }
+    }
+
+    /// A control plane has not answered heartbeats: it is lost, unless nothing was heard of its
+    /// proxy either. Sessions outlive a time in which no controller leads.
+    pub(super) fn miss_heartbeat(&mut self, now: u64, id: AssociationId) {
+        let address = self.associations.get(id).map(|one| one.address);
+        let is_proxied = address.is_some_and(|address| self.proxied.route(address).is_some());
+        let patience = self.plan.t1.saturating_mul(self.plan.n1.into()).as_nanos();
+        let is_silent = u128::from(now.saturating_sub(self.proxied.heard)) >= patience;
+        if !(is_proxied && is_silent) {
+            self.lose(now, id);
         }
     }
 
@@ -133,10 +148,11 @@ impl UserPlane {
     }
 
     /// Answers a heartbeat of a proxy, which learns how full the node is and what is its own.
-    pub(super) fn answer_proxy(&mut self, id: TransactionId) -> bool {
+    pub(super) fn answer_proxy(&mut self, now: u64, id: TransactionId) -> bool {
         if !is_within(&self.plan.proxies, id.from.ip()) {
             return false;
         }
+        self.proxied.heard = now;
         let response = Heartbeat { recovery: self.recovery, ..Heartbeat::default() };
         let mut octets = self.response(id, None, &Message::HeartbeatResponse(response));
         let interfaces = &self.plan.interfaces;

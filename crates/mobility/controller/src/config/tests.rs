@@ -223,9 +223,11 @@ fn examples_are_right() {
             assert_eq!(read.unwrap_or_else(|error| panic!("{error}")).warnings.to_string(), "");
         }
     }
-    assert!(count >= 3 && validator.is_valid(&serde_json::json!({
-        "apiVersion": "weft/v1", "kind": "Controller", "metadata": {"name": "a"},
-        "listen": "127.0.0.1:1", "tokenFile": "t", "records": "r",
-        "n4": {"listen": ["10.0.0.1"], "nodes": {"a": {"number": 1, "address": "10.0.0.2"}}},
-    })));
+    assert!(
+        count >= 3 && validator.is_valid(&serde_json::json!({
+            "apiVersion": "weft/v1", "kind": "Controller", "metadata": {"name": "a"},
+            "listen": "127.0.0.1:1", "tokenFile": "t", "records": "r",
+            "n4": {"listen": ["10.0.0.1"], "nodes": {"a": {"number": 1, "address": "10.0.0.2"}}},
+        }))
+    );
 }

@@ -7,14 +7,14 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use weft_mobility_controller::config::Configuration;
-use weft_mobility_controller::engine::Handle;
+use weft_mobility_controller::engine::{Engine, Handle};
 use weft_mobility_controller::n4::{N4, N4Node, N4NodeView, N4PeerView, N4Shown, N4View};
 use weft_pfcp::proxy::server::{Kept, ProxyServer, Site};
 use weft_pfcp::proxy::show::ProxyView;
 use weft_pfcp::proxy::{NodePlan, ProxyId, Settings};
 
 /// How often it is looked whether the controller leads.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(100);
 /// How often it is looked whether the file was edited.
 const REREAD: Duration = Duration::from_secs(1);
 /// How often the log says that N4 cannot be served.
@@ -63,6 +63,7 @@ impl Drop for Serving {
 
 fn serve(plan: &N4, nodes: &Nodes, handle: &Handle, shown: &N4Shown, stop: &AtomicBool) {
     let mut server: Option<(u64, ProxyServer)> = None;
+    let plans = Plans::default();
     let mut said: Option<Instant> = None;
     while !stop.load(Ordering::Relaxed) {
         // The engine of another term has other records: each has a proxy of its own.
@@ -73,7 +74,7 @@ fn serve(plan: &N4, nodes: &Nodes, handle: &Handle, shown: &N4Shown, stop: &Atom
             shown.set(None);
         }
         if let (None, Some(engine)) = (&server, engine) {
-            match begin(plan, nodes, engine, handle, shown) {
+            match begin(plan, &plans, engine, handle, shown) {
                 Ok(begun) => {
                     tracing::info!(listen = ?plan.listen, "N4 is served");
                     (server, said) = (begun.map(|one| (engine, one)), None);
@@ -85,6 +86,9 @@ fn serve(plan: &N4, nodes: &Nodes, handle: &Handle, shown: &N4Shown, stop: &Atom
                 Err(_) => {}
             }
         }
+        // The engine may wait for etcd; N4 does not.
+        let planned = nodes.plans(handle);
+        *plans.lock().unwrap_or_else(PoisonError::into_inner) = planned;
         std::thread::sleep(LOOK);
     }
     drop(server);
@@ -94,7 +98,7 @@ fn serve(plan: &N4, nodes: &Nodes, handle: &Handle, shown: &N4Shown, stop: &Atom
 /// Serves N4 with the records of an engine; nothing if it has stopped.
 fn begin(
     plan: &N4,
-    nodes: &Nodes,
+    plans: &Plans,
     engine: u64,
     handle: &Handle,
     shown: &N4Shown,
@@ -118,10 +122,13 @@ fn begin(
         lease: nanoseconds(plan.lease),
         associations: plan.associations,
     };
-    let (nodes, handle, shown) = (nodes.clone(), handle.clone(), shown.clone());
-    let site = OfController { nodes, handle, shown };
+    let (plans, handle, shown) = (plans.clone(), handle.clone(), shown.clone());
+    let site = OfController { plans, handle, shown };
     ProxyServer::start(settings, kept, site).map(Some)
 }
+
+/// The nodes as the engine has said last.
+type Plans = Arc<Mutex<Option<Vec<NodePlan>>>>;
 
 /// The nodes of the controller's file, which may be edited meanwhile.
 #[derive(Clone)]
@@ -156,6 +163,23 @@ impl Nodes {
     }
 }
 
+impl Nodes {
+    /// The nodes, with what the engine knows of them; none where there is no engine.
+    fn plans(&self, handle: &Handle) -> Option<Vec<NodePlan>> {
+        let nodes = self.get();
+        let planned = move |engine: &mut Engine| {
+            let plan = |node: N4Node| {
+                let standing = engine.standing_of(&node.name);
+                let (is_cordoned, capacity) = standing.unwrap_or_default();
+                let (number, address) = (node.number, node.address);
+                NodePlan { number, name: node.name.into(), address, is_cordoned, capacity }
+            };
+            nodes.into_iter().map(plan).collect()
+        };
+        handle.ask_and_wait(planned).ok()
+    }
+}
+
 impl Edited {
     fn reread(&mut self) {
         match Configuration::load(&self.file).map(|read| read.n4) {
@@ -176,7 +200,7 @@ fn written(file: &Path) -> Option<SystemTime> {
 
 /// The site of a controller.
 struct OfController {
-    nodes: Nodes,
+    plans: Plans,
     handle: Handle,
     shown: N4Shown,
 }
@@ -190,7 +214,7 @@ impl OfController {
             if !before.iter().any(is_same) {
                 let (name, state) = (node.name.clone(), node.state.clone());
                 // Where the controller leads no longer, there is no listener.
-                let told = move |engine: &mut weft_mobility_controller::engine::Engine| {
+                let told = move |engine: &mut Engine| {
                     engine.tell_n4(name, &state);
                 };
                 let _ = self.handle.tell(told, Box::new(|| ()));
@@ -201,17 +225,7 @@ impl OfController {
 
 impl Site for OfController {
     fn nodes(&self) -> Option<Vec<NodePlan>> {
-        let nodes = self.nodes.get();
-        let planned = move |engine: &mut weft_mobility_controller::engine::Engine| {
-            let plan = |node: N4Node| {
-                let standing = engine.standing_of(&node.name);
-                let (is_cordoned, capacity) = standing.unwrap_or_default();
-                let (number, address) = (node.number, node.address);
-                NodePlan { number, name: node.name.into(), address, is_cordoned, capacity }
-            };
-            nodes.into_iter().map(plan).collect()
-        };
-        self.handle.ask_and_wait(planned).ok()
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn keep(&self, kept: Vec<Kept>, done: Box<dyn FnOnce() + Send>) {

@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 /// At most so many entries, each for so long behind the last time that it was put in.
 #[derive(Debug)]
-pub(super) struct Lasting<K, V> {
+pub(super) struct Expiring<K, V> {
     entries: HashMap<K, (u64, V)>,
     order: VecDeque<(u64, K, u64)>,
     serial: u64,
@@ -13,10 +13,10 @@ pub(super) struct Lasting<K, V> {
     keep: u64,
 }
 
-impl<K: Hash + Eq + Copy, V> Lasting<K, V> {
+impl<K: Hash + Eq + Copy, V> Expiring<K, V> {
     /// At most `most`, each for `keep` ns.
-    pub fn new(most: usize, keep: u64) -> Lasting<K, V> {
-        Lasting { entries: HashMap::new(), order: VecDeque::new(), serial: 0, most, keep }
+    pub fn new(most: usize, keep: u64) -> Expiring<K, V> {
+        Expiring { entries: HashMap::new(), order: VecDeque::new(), serial: 0, most, keep }
     }
 
     /// Puts one in; those that have to go for it.
@@ -69,22 +69,22 @@ mod tests {
 
     #[test]
     fn entries_are_bounded_in_number_and_time() {
-        let mut lasting = Lasting::new(3, 10);
+        let mut expiring = Expiring::new(3, 10);
         for key in 0..1000_u32 {
-            let gone = lasting.put(key, key, 0);
+            let gone = expiring.put(key, key, 0);
             assert_eq!(gone.len(), usize::from(key >= 3));
         }
-        assert!(lasting.len() == 3 && lasting.order.len() == 3);
-        assert_eq!(lasting.get(&999), Some(&999));
-        assert!(!lasting.contains(&996));
+        assert!(expiring.len() == 3 && expiring.order.len() == 3);
+        assert_eq!(expiring.get(&999), Some(&999));
+        assert!(!expiring.contains(&996));
         // What is put in again lasts from then on.
-        lasting.put(999, 1, 5);
-        lasting.put(1000, 0, 12);
-        assert_eq!((lasting.get(&999), lasting.get(&998)), (Some(&1), None));
+        expiring.put(999, 1, 5);
+        expiring.put(1000, 0, 12);
+        assert_eq!((expiring.get(&999), expiring.get(&998)), (Some(&1), None));
         // One key again and again takes no room.
         for now in 12..2000 {
-            lasting.put(7, 0, now);
+            expiring.put(7, 0, now);
         }
-        assert!(lasting.order.len() <= 6, "{}", lasting.order.len());
+        assert!(expiring.order.len() <= 6, "{}", expiring.order.len());
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use super::{Proxy, settle};
+use super::{Proxy, elements};
 use crate::associations::NodeKey;
 use crate::codec::element::Text;
 use crate::codec::message::{
@@ -19,7 +19,7 @@ const OCTETS: usize = 4 << 20;
 
 /// A request that nodes work on.
 #[derive(Debug)]
-struct Join {
+struct FanOut {
     kind: MessageType,
     key: NodeKey,
     octets: Vec<u8>,
@@ -34,7 +34,7 @@ struct Join {
 
 /// All of them, by where they came from and their number.
 #[derive(Debug, Default)]
-pub(super) struct Everywhere(BTreeMap<(SocketAddr, u32), Join>);
+pub(super) struct FanOuts(BTreeMap<(SocketAddr, u32), FanOut>);
 
 impl Proxy {
     pub(super) fn begin(
@@ -68,11 +68,11 @@ impl Proxy {
             }
             _ => return Err(Refusal::cause(Cause::NOT_SUPPORTED)),
         };
-        self.tell_all(now, id, kind, key, frame.alone());
+        self.fan_out(now, id, kind, key, frame.alone());
         Ok(())
     }
 
-    fn tell_all(
+    fn fan_out(
         &mut self,
         now: u64,
         id: TransactionId,
@@ -95,56 +95,57 @@ impl Proxy {
         }
         let is_over = waiting.is_empty();
         let refusal = None;
-        let join = Join { kind, key, octets, waiting, refusal, is_partial, sent, next };
-        self.everywhere.0.insert((id.from, id.sequence), join);
+        let fan_out = FanOut { kind, key, octets, waiting, refusal, is_partial, sent, next };
+        self.fan_outs.0.insert((id.from, id.sequence), fan_out);
         if is_over {
-            self.end_join((id.from, id.sequence));
+            self.finish((id.from, id.sequence));
         }
     }
 
     /// A node has answered one of them.
     pub(super) fn gather(&mut self, number: u16, peer: SocketAddr, frame: &Frame<'_>) {
         let at = (peer, frame.header.sequence);
-        let Some(join) =
-            self.everywhere.0.get_mut(&at).filter(|join| join.waiting.contains(&number))
+        let Some(fan_out) =
+            self.fan_outs.0.get_mut(&at).filter(|fan_out| fan_out.waiting.contains(&number))
         else {
             self.counts.unexpected += 1;
             return;
         };
-        let cause = super::elements::first::<Cause>(frame.body, ie::CAUSE);
-        let offending = super::elements::first::<u16>(frame.body, ie::OFFENDING_IE);
+        let cause = elements::first::<Cause>(frame.body, ie::CAUSE);
+        let offending = elements::first::<u16>(frame.body, ie::OFFENDING_IE);
         match cause {
             Some(cause) if cause.accepted() => {}
             cause => {
                 let cause = cause.unwrap_or(Cause::SYSTEM_FAILURE);
-                join.refusal = join.refusal.or(Some(Refusal { cause, offending, rule: None }));
+                fan_out.refusal =
+                    fan_out.refusal.or(Some(Refusal { cause, offending, rule: None }));
             }
         }
-        join.waiting.remove(&number);
-        if join.waiting.is_empty() {
-            self.end_join(at);
+        fan_out.waiting.remove(&number);
+        if fan_out.waiting.is_empty() {
+            self.finish(at);
         }
     }
 
     /// Requests are sent again to nodes that have not answered, and end.
-    pub(super) fn look_after_everywhere(&mut self, now: u64) {
+    pub(super) fn look_after_fan_outs(&mut self, now: u64) {
         let due: Vec<_> = self
-            .everywhere
+            .fan_outs
             .0
             .iter()
-            .filter(|(_, join)| join.next <= now)
+            .filter(|(_, fan_out)| fan_out.next <= now)
             .map(|(at, _)| *at)
             .collect();
         for at in due {
-            let Some(join) = self.everywhere.0.get_mut(&at) else { continue };
-            if join.sent >= self.settings.n1 {
-                join.is_partial = true;
-                self.end_join(at);
+            let Some(fan_out) = self.fan_outs.0.get_mut(&at) else { continue };
+            if fan_out.sent >= self.settings.n1 {
+                fan_out.is_partial = true;
+                self.finish(at);
                 continue;
             }
-            join.sent += 1;
-            join.next = now.saturating_add(self.settings.t1);
-            let (octets, waiting) = (join.octets.clone(), join.waiting.clone());
+            fan_out.sent += 1;
+            fan_out.next = now.saturating_add(self.settings.t1);
+            let (octets, waiting) = (fan_out.octets.clone(), fan_out.waiting.clone());
             for number in waiting {
                 self.counts.sent_again += 1;
                 self.forward(number, at.0, &octets);
@@ -152,25 +153,25 @@ impl Proxy {
         }
     }
 
-    fn end_join(&mut self, at: (SocketAddr, u32)) {
-        let Some(join) = self.everywhere.0.remove(&at) else { return };
+    fn finish(&mut self, at: (SocketAddr, u32)) {
+        let Some(fan_out) = self.fan_outs.0.remove(&at) else { return };
         let id = TransactionId { from: at.0, sequence: at.1 };
         let is_of_sets = matches!(
-            join.kind,
+            fan_out.kind,
             MessageType::SessionSetDeletionRequest | MessageType::SessionSetModificationRequest
         );
-        let refusal = match join.refusal {
+        let refusal = match fan_out.refusal {
             // Sessions of a node that did not answer stay as they are: it is to be asked again.
-            None if is_of_sets && join.is_partial => Some(Refusal::cause(Cause::SYSTEM_FAILURE)),
+            None if is_of_sets && fan_out.is_partial => Some(Refusal::cause(Cause::SYSTEM_FAILURE)),
             refusal => refusal,
         };
-        match join.kind {
-            MessageType::AssociationReleaseRequest => self.end_association(&join.key),
+        match fan_out.kind {
+            MessageType::AssociationReleaseRequest => self.end_association(&fan_out.key),
             MessageType::PfdManagementRequest if refusal.is_none() => {
-                self.take_applications(&join.octets);
+                self.take_applications(&fan_out.octets);
                 // Those that did not answer get them when they answer again.
                 let version = self.applications_version;
-                let is_in_time = |node: &super::Node| !join.waiting.contains(&node.plan.number);
+                let is_in_time = |node: &super::Node| !fan_out.waiting.contains(&node.plan.number);
                 for node in self.nodes.values_mut().filter(|node| is_in_time(node)) {
                     if node.applications + 1 == version {
                         node.applications = version;
@@ -179,12 +180,12 @@ impl Proxy {
             }
             _ => {}
         }
-        if join.kind == MessageType::AssociationUpdateRequest && refusal.is_none() {
+        if fan_out.kind == MessageType::AssociationUpdateRequest && refusal.is_none() {
             let name = self.name.clone();
             let response = AssociationUpdateResponse {
-                node: settle::node_id(&self.settings.node_id, &name),
+                node: elements::node_id(&self.settings.node_id, &name),
                 cause: Cause::ACCEPTED,
-                up_features: self.features(&join.key),
+                up_features: self.features(&fan_out.key),
                 ..AssociationUpdateResponse::default()
             };
             return self.respond(id, None, &Message::AssociationUpdateResponse(response));
@@ -192,7 +193,7 @@ impl Proxy {
         // The response that refuses is the one that accepts, with another cause.
         let accepted = Refusal::cause(Cause::ACCEPTED);
         self.counts.refused += u64::from(refusal.is_some());
-        self.answer(id, join.kind, None, refusal.unwrap_or(accepted));
+        self.answer(id, fan_out.kind, None, refusal.unwrap_or(accepted));
     }
 
     fn end_association(&mut self, key: &NodeKey) {
@@ -223,9 +224,9 @@ impl Proxy {
     fn has_room_for(&self, frame: &Frame<'_>) -> Result<(), Refusal> {
         let octets: usize = self.applications.values().map(Vec::len).sum();
         let more = Elements::new(frame.body).count();
-        let mut names = Elements::new(frame.body).flatten().filter_map(|(_, octets)| {
-            super::elements::first::<Text<'_>>(octets, ie::APPLICATION_ID)
-        });
+        let mut names = Elements::new(frame.body)
+            .flatten()
+            .filter_map(|(_, octets)| elements::first::<Text<'_>>(octets, ie::APPLICATION_ID));
         let is_long = names.any(|name| name.0.len() > super::associations::NAME);
         let is_full = is_long
             || self.applications.len() + more > APPLICATIONS
@@ -246,7 +247,7 @@ impl Proxy {
             changed.extend(std::mem::take(&mut self.applications).into_keys());
         }
         for (_, octets) in elements {
-            let Some(name) = super::elements::first::<Text<'_>>(octets, ie::APPLICATION_ID) else {
+            let Some(name) = elements::first::<Text<'_>>(octets, ie::APPLICATION_ID) else {
                 continue;
             };
             let is_removed =
