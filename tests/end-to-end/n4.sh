@@ -331,12 +331,17 @@ standby_takes_over() {
     local recovery
     stands_by gateway-b || return 1
     recovery=$(of_recovery)
-    stop "${running[gateway-a]}" KILL
+    kill_and_wait gateway-a
     wait_until 30 owns gateway-b || { tail -n 5 "$work/gateway-b.log" && return 1; }
     pair_is_at 192.0.2.3
     carries "$UE1" && state gateway-a up && idle_and_paged smf ue1 "$UE1" 0x6001 &&
         equal "Recovery Time Stamp" "$recovery" "$(of_recovery)" &&
         ! events smf '.event == "set-deletion"' | grep .
+}
+
+# kill_and_wait NAME: also of a process that another shell has started.
+kill_and_wait() {
+    kill -9 "${running[$1]}" && wait_until 10 is_gone "${running[$1]}"
 }
 
 # leader_is_killed: another controller serves N4 at the same address; sessions carry on, and
@@ -347,7 +352,7 @@ leader_is_killed() {
     start_in ctl2 "$work/control-b.log" "$WEFT" control "$work/control-b.yaml"
     running[control-b]=$started
     wait_until 30 test -S "$work/weft/control-b.controller" || return 1
-    stop "${running[control-a]}" KILL
+    kill_and_wait control-a
     leader=control-b
     n4_is_at ctl2 192.0.2.9
     state gateway-c up && state gateway-a up &&
@@ -363,13 +368,13 @@ node_is_lost() {
     local recovery
     recovery=$(of_recovery)
     mark smf
-    stop "${running[gateway-c]}" KILL
+    kill_and_wait gateway-c
     launch_alone gateway-c nc && reported smf '.event == "set-deletion"' 30 && state gateway-c up || return 1
     refused_with 65 smf '{"do": "modify", "session": "ue2", "query": [1]}' || return 1
     # A new one finds the node again.
     accepted smf "$(establish again "$UE2" "${at_station[ue2]}" 0x6002)" || return 1
     mark smf
-    stop "${running[gateway-c]}" KILL
+    kill_and_wait gateway-c
     reported smf '.event == "set-deletion"' 30 && state gateway-c given-up &&
         refused_with 65 smf '{"do": "modify", "session": "again", "query": [1]}' &&
         refused_with 75 smf "$(establish third "$UE2" "${at_station[ue2]}" 0x6002)" || return 1

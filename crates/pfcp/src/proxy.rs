@@ -157,6 +157,9 @@ pub struct Proxy {
     kept: Vec<Kept>,
     counts: Counts,
     load: Load,
+    /// When anything was heard last, and since when that is without a pause.
+    heard: u64,
+    reached: u64,
 }
 
 impl Proxy {
@@ -188,6 +191,8 @@ impl Proxy {
             kept: Vec::new(),
             counts: Counts::default(),
             load: Load::new(unix),
+            heard: 0,
+            reached: 0,
             settings,
         };
         proxy.restore(kept);
@@ -214,9 +219,10 @@ impl Proxy {
 
     /// A datagram has come.
     pub fn receive(&mut self, now: u64, from: SocketAddr, datagram: &[u8]) {
-        if let Some(number) = self.by_address.get(&from.ip()) {
+        if let Some(number) = self.by_address.get(&from.ip()).copied() {
             self.counts.of_nodes += 1;
-            return self.take_of_node(now, *number, from, datagram);
+            self.note_heard(now);
+            return self.take_of_node(now, number, from, datagram);
         }
         let peers = &self.settings.peers;
         if !peers.is_empty() && !is_within(peers, from.ip()) {
@@ -224,12 +230,25 @@ impl Proxy {
             return;
         }
         self.counts.received += 1;
+        self.note_heard(now);
         for frame in frames(datagram) {
             match frame {
                 Ok(frame) => self.take_of_peer(now, from, &frame),
                 Err(error) => self.take_unreadable(from, error, datagram),
             }
         }
+    }
+
+    fn note_heard(&mut self, now: u64) {
+        if now.saturating_sub(self.heard) > self.patience() {
+            self.reached = now;
+        }
+        self.heard = now;
+    }
+
+    /// How long an answer is waited for, ns.
+    fn patience(&self) -> u64 {
+        self.settings.t1.saturating_mul(u64::from(self.settings.n1))
     }
 
     fn take_unreadable(&mut self, from: SocketAddr, error: Error, datagram: &[u8]) {

@@ -169,8 +169,7 @@ impl Proxy {
         let peer = ControlPlane::read(from, frame.body.to_vec());
         let mut peer = peer.ok_or(Refusal::cause(Cause::SYSTEM_FAILURE))?;
         peer.heartbeat = now.saturating_add(self.settings.heartbeat);
-        let patience = self.settings.t1.saturating_mul(u64::from(self.settings.n1));
-        peer.pending = Some((id, now.saturating_add(patience)));
+        peer.pending = Some((id, now.saturating_add(self.patience())));
         tracing::info!(peer = %key, address = %from, "N4: a control plane associates");
         for node in self.nodes.values_mut() {
             node.associated.remove(&key);

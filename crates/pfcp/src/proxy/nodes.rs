@@ -169,8 +169,12 @@ impl Proxy {
     /// Gives a node up that was not heard for its lease.
     fn expire(&mut self, now: u64, number: u16) {
         let lease = self.settings.lease;
+        // Where nothing at all is heard, the proxy is cut off, or its address is elsewhere.
+        let is_reached = now.saturating_sub(self.heard) <= self.patience();
+        let reached = self.reached;
         let Some(node) = self.nodes.get_mut(&number) else { return };
-        let is_over = !node.is_up && now.saturating_sub(node.heard) >= lease;
+        let since = node.heard.max(reached);
+        let is_over = is_reached && !node.is_up && now.saturating_sub(since) >= lease;
         let Some(record) = node.record.filter(|record| is_over && !record.is_given_up) else {
             return;
         };

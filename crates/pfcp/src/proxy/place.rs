@@ -31,8 +31,7 @@ impl Proxy {
         }
         match self.choose(from, frame, &[]) {
             Ok(node) => {
-                let patience = self.settings.t1.saturating_mul(u64::from(self.settings.n1));
-                let until = now.saturating_add(patience);
+                        let until = now.saturating_add(self.patience());
                 let placement =
                     Placement { node, digest, octets: octets.clone(), tried: vec![node], until };
                 self.relays.place(key, placement, now);

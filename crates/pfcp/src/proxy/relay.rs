@@ -336,8 +336,7 @@ impl Proxy {
         let Ok((frame, _)) = Frame::parse(&placement.octets) else { return false };
         let Ok(node) = self.choose(key.0, &frame, &placement.tried) else { return false };
         let octets = placement.octets.clone();
-        let patience = self.settings.t1.saturating_mul(u64::from(self.settings.n1));
-        let until = now.saturating_add(patience);
+        let until = now.saturating_add(self.patience());
         if let Some(placement) = self.relays.placements.get_mut(&key) {
             (placement.node, placement.until) = (node, until);
             placement.tried.push(node);

@@ -198,3 +198,24 @@ fn without_nodes_there_is_no_association() {
     field.wait(3 * SECOND);
     field.associate(SMF);
 }
+
+/// A proxy that hears nothing is cut off itself: no node is given up for that.
+#[test]
+fn a_proxy_that_is_cut_off_gives_no_node_up() {
+    let mut field = Field::new(2);
+    field.associate(SMF);
+    let seid = field.user(SMF, 1, [10, 45, 2, 1]).unwrap();
+    field.told.clear();
+    let answering = std::mem::take(&mut field.answering);
+    field.node(1).is_reached = false;
+    field.node(2).is_reached = false;
+    field.fail_over();
+    field.wait(30 * SECOND);
+    field.node(1).is_reached = true;
+    field.answering = answering;
+    field.wait(5 * SECOND);
+    field.node(2).is_reached = true;
+    field.wait(5 * SECOND);
+    assert_eq!(losses(&mut field), []);
+    assert_eq!(field.answered(SMF, Some(seid), &delete()), Cause::ACCEPTED);
+}
