@@ -31,7 +31,7 @@ impl Proxy {
         }
         match self.choose(from, frame, &[]) {
             Ok(node) => {
-                        let until = now.saturating_add(self.patience());
+                let until = now.saturating_add(self.patience());
                 let placement =
                     Placement { node, digest, octets: octets.clone(), tried: vec![node], until };
                 self.relays.place(key, placement, now);

@@ -8,7 +8,7 @@ use super::elements::{edited, keep, renumber};
 use super::expiring::Expiring;
 use super::{Ask, Proxy, ToNode};
 use crate::associations::is_within;
-use crate::codec::element::FSeid;
+use crate::codec::element::{AssociationRelease, FSeid};
 use crate::codec::group::put;
 use crate::codec::message::{
     AssociationUpdateResponse, Heartbeat, MessageType, SessionDeletionRequest,
@@ -195,8 +195,13 @@ impl Proxy {
 
     /// A node that stops asks for the end of its associations: the others stay.
     fn take_leave(&mut self, number: u16, peer: SocketAddr, frame: &Frame<'_>) {
+        let Ok(Message::AssociationUpdateRequest(request)) = Message::parse(frame) else {
+            self.counts.unreadable += 1;
+            return;
+        };
+        let is_leaving = request.release.is_some_and(|flags| flags.has(AssociationRelease::SARR));
         if let Some(node) = self.nodes.get_mut(&number) {
-            node.is_leaving = true;
+            node.is_leaving |= is_leaving;
         }
         let name = self.name.clone();
         let response = AssociationUpdateResponse {

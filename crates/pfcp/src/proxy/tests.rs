@@ -151,8 +151,8 @@ impl Field {
             }
             for datagram in datagrams {
                 match self.number_of(datagram.to.ip()) {
-                    Some(number) => self.to_node(number, &datagram.octets),
-                    None => self.to_peer(datagram),
+                    Some(number) => self.deliver(number, &datagram.octets),
+                    None => self.tell(datagram),
                 }
             }
         }
@@ -162,7 +162,7 @@ impl Field {
         self.nodes.keys().copied().find(|number| node_address(*number) == at)
     }
 
-    fn to_node(&mut self, number: u16, octets: &[u8]) {
+    fn deliver(&mut self, number: u16, octets: &[u8]) {
         let node = self.node(number);
         if node.is_reached {
             let out = node.bench.octets(peer(VIP), octets);
@@ -181,7 +181,7 @@ impl Field {
     }
 
     /// A control plane answers heartbeats and what it is told of losses.
-    fn to_peer(&mut self, datagram: Datagram) {
+    fn tell(&mut self, datagram: Datagram) {
         let recovery = self.answering.get(&datagram.to.ip()).copied();
         let (frame, _) = Frame::parse(&datagram.octets).unwrap();
         let Ok(message) = Message::parse(&frame) else {

@@ -105,6 +105,27 @@ fn responses_to_nothing_change_nothing() {
     assert_eq!((now.nodes, now.peers), (view.nodes, view.peers));
 }
 
+/// Only a node that says that it stops gets no more sessions.
+#[test]
+fn an_update_of_a_node_is_no_farewell() {
+    use crate::codec::element::AssociationRelease;
+    use crate::codec::message::AssociationUpdateRequest;
+    let mut field = Field::new(1);
+    field.associate(SMF);
+    let node = SocketAddr::new(node_address(1), 8805);
+    for (release, expected) in [(None, "up"), (Some(AssociationRelease::SARR), "leaving")] {
+        let request = AssociationUpdateRequest { release, ..AssociationUpdateRequest::default() };
+        let header = Header { seid: None, sequence: 5, priority: None };
+        let mut plain = Vec::new();
+        Message::AssociationUpdateRequest(request).emit(&header, &mut plain);
+        let wrapped = Forwarded { peer: peer(SMF), node: 1 }.wrap(&plain).unwrap();
+        field.proxy.receive(field.now, node, &wrapped);
+        field.carry();
+        assert_eq!(field.proxy.view().nodes[0].state, expected);
+    }
+    assert_eq!(field.user(SMF, 1, [10, 45, 1, 1]), Err(Cause::NO_RESOURCES));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
