@@ -105,9 +105,9 @@ fn responses_to_nothing_change_nothing() {
     assert_eq!((now.nodes, now.peers), (view.nodes, view.peers));
 }
 
-/// Only a node that says that it stops gets no more sessions.
+/// An Association Update Request says no more than its elements.
 #[test]
-fn an_update_of_a_node_is_no_farewell() {
+fn a_node_goes_on_unless_it_says_that_it_stops() {
     use crate::codec::element::AssociationRelease;
     use crate::codec::message::AssociationUpdateRequest;
     let mut field = Field::new(1);
