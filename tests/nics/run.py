@@ -502,7 +502,8 @@ def main():
     known = [TAPS, BOND, *KINDS]
     if strange := [kind for kind in kinds if kind not in known]:
         sys.exit(f"run.py: there is no {strange[0]}; there are {', '.join(known)}")
-    kinds = kinds or known
+    # LACP has to be asked for.
+    kinds = kinds or [TAPS, *KINDS]
     weft = Path(os.environ.get("WEFT", ROOT / "target/release/weft")).resolve()
     folder = Path(os.environ.get("EMULATED", ROOT / "target/emulated")).resolve()
     if not weft.is_file():
