@@ -144,7 +144,7 @@ impl Engine {
 
     /// A node behind N4 is otherwise than before: it is told to those who listen.
     pub fn tell_n4(&mut self, node: String, state: &str) {
-        self.events.tell(Happening::n4(node, state));
+        self.tell_event(Happening::n4(node, state));
     }
 
     /// Whether a node takes no further sessions, and what it can carry, by its name; none of a
