@@ -65,7 +65,7 @@ impl World {
                 Order::One(user, to) => drop(engine.hand_over(Ways::User(user), to)),
                 Order::All(from, to) => drop(engine.hand_over(Ways::AllFrom(from), to)),
                 Order::Drain(node) => {
-                    drop(engine.drain(node));
+                    drop(engine.drain(node, false));
                     engine.cordon(node, false);
                 }
                 Order::Upgrade(method) => drop(engine.begin_upgrade(method, &[])),
