@@ -19,6 +19,9 @@ use crate::error::EtcdError;
 use crate::layout::{self, Changes, Group, ValueKind};
 use crate::requests::{Etcd, Fence, Operation as Request, Range};
 
+/// A key and its value.
+type Found = (String, Vec<u8>);
+
 /// Octets of one entry of the log: a request has at most 1.5 MiB by default.
 const PART: usize = 1 << 20;
 /// Octets of a key or of a record; those of a group fit into a request.
@@ -379,7 +382,7 @@ impl EtcdStore {
     }
 
     /// Keys behind the prefix, with their values, in order: one, or all that begin so.
-    fn range(&self, key: &str, all: bool) -> Result<Vec<(String, Vec<u8>)>, StateError> {
+    fn range(&self, key: &str, all: bool) -> Result<Vec<Found>, StateError> {
         loop {
             if let Some(found) = self.range_at_once(key, all)? {
                 return Ok(found);
@@ -388,11 +391,7 @@ impl EtcdStore {
     }
 
     /// The same, in pages of one revision; `None` if etcd has given that revision up meanwhile.
-    fn range_at_once(
-        &self,
-        key: &str,
-        all: bool,
-    ) -> Result<Option<Vec<(String, Vec<u8>)>>, StateError> {
+    fn range_at_once(&self, key: &str, all: bool) -> Result<Option<Vec<Found>>, StateError> {
         let prefix = self.etcd.prefix();
         let first = format!("{prefix}{key}");
         // The last letter of a prefix of ours is followed by another one.

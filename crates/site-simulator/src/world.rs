@@ -360,9 +360,9 @@ impl World {
             Event::Tick => self.tick(),
             Event::Arrives(id) => self.arrives(id),
             Event::Answers(id, said) => self.answers(id, said),
-            Event::ToNode { node, link, envelope } => self.to_node(node, link, envelope),
+            Event::ToNode { node, link, envelope } => self.arrive_at_node(node, link, envelope),
             Event::ToController { replica, link, node, arrived } => {
-                self.to_controller(replica, link, node, *arrived);
+                self.arrive_at_controller(replica, link, node, *arrived);
             }
             Event::Upgrade { node, link, upgrade } => self.upgrade(node, link, upgrade),
             Event::Between { to, envelope } => self.message(to, envelope),

@@ -141,7 +141,7 @@ impl World {
     }
 
     /// From a controller to a node.
-    pub(super) fn to_node(&mut self, node: NodeId, link: u64, envelope: Envelope) {
+    pub(super) fn arrive_at_node(&mut self, node: NodeId, link: u64, envelope: Envelope) {
         if self.nodes.get(&node).is_some_and(|node| node.link.is_some_and(|own| own.1 == link)) {
             self.message(node, envelope);
         }
@@ -200,7 +200,7 @@ impl World {
         }
     }
 
-    pub(super) fn to_controller(
+    pub(super) fn arrive_at_controller(
         &mut self,
         replica: usize,
         link: u64,

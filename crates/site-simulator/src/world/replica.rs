@@ -137,7 +137,7 @@ impl Records for Stored {
 impl RecordStore for Stored {
     fn write(&mut self, changes: &[Change]) -> Result<(), StateError> {
         self.writes += 1;
-        if self.mutation == Some(Mutation::ForgetWrites) && self.writes % FORGOTTEN == 0 {
+        if self.mutation == Some(Mutation::ForgetWrites) && self.writes.is_multiple_of(FORGOTTEN) {
             return Ok(());
         }
         self.store.write(changes)

@@ -36,7 +36,10 @@ type Ends = Arc<HashMap<NodeId, Sender<Input>>>;
 /// For how long users had no owner while they moved: from the export at one station until the
 /// import at another.
 #[derive(Clone, Default)]
-pub struct Pauses(Arc<Mutex<(HashMap<User, Instant>, Vec<Duration>)>>);
+pub struct Pauses(Arc<Mutex<Paused>>);
+
+/// Users without an owner and since when, and how long others were without one.
+type Paused = (HashMap<User, Instant>, Vec<Duration>);
 
 impl Pauses {
     fn begin(&self, user: User) {

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// A node and what moves it.
 pub enum Drive {
     /// It runs by itself.
-    Threads(Running),
+    Threads(Box<Running>),
     /// Every [`step`](Drive::step) moves it on.
     Here(Box<Node>),
 }
@@ -23,7 +23,7 @@ impl Drive {
     /// When the machine has no thread for it.
     pub fn start(eal: &'static Eal, node: Node, threads: bool) -> io::Result<Drive> {
         Ok(match threads {
-            true => Drive::Threads(node.start(eal)?),
+            true => Drive::Threads(Box::new(node.start(eal)?)),
             false => Drive::Here(Box::new(node)),
         })
     }
