@@ -90,8 +90,9 @@ pods_live() {
         mount -t overlay overlay -o "lowerdir=/etc,upperdir=$2/etc,workdir=$2/work" /etc
         mount -t tmpfs run /run && mount -t tmpfs lib /var/lib
         ip link set lo up
-        mount -t tmpfs pods /mnt # pods have a /tmp and a /run of their own
-        exec python3 pods.py chart/one-controller.yaml "$1" /mnt' bash "$WEFT" "$work"
+        # Pods have a /tmp and a /run of their own, which may hide the program.
+        mount -t tmpfs pods /mnt && touch /mnt/weft && mount --bind "$1" /mnt/weft
+        exec python3 pods.py chart/one-controller.yaml /mnt/weft /mnt' bash "$WEFT" "$work"
 }
 
 for release in "${releases[@]}"; do

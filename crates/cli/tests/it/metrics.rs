@@ -187,7 +187,7 @@ fn the_description_is_of_what_is_served() {
             }
         }
     }
-    assert_eq!(operations, 37);
+    assert_eq!(operations, 39);
     for (path, status) in [
         ("/nothing", 404),
         ("/v1/users?count=x", 400),

@@ -34,7 +34,7 @@ fn of_bgp() {
     );
     told(
         &format!("{PEERS}{HOPS}  networks: ['2001:db8:45::/48']\n"),
-        &["52:13: there is no next hop for 2001:db8:45::/48 (give an address of this family)"],
+        &["52:3: there is no next hop for 2001:db8:45::/48 (give an address of this family)"],
     );
     told(
         &format!("  peers: []\n{HOPS}  networks: [10.45.0.0/16]\n"),
