@@ -38,7 +38,7 @@ fn of_bgp() {
     );
     told(
         &format!("  peers: []\n{HOPS}  networks: [10.45.0.0/16]\n"),
-        &["51:10: there are one to 8 routers"],
+        &["51:3: there are one to 8 routers"],
     );
     told(
         &format!(
@@ -46,9 +46,9 @@ fn of_bgp() {
              {{address: 192.0.2.254, as: 2}}]\n{HOPS}  networks: [10.45.0.0/16]\n  hold: 2\n"
         ),
         &[
-            "51:12: this is no address of one machine",
-            "51:30: 0 is not within 1..4294967294",
-            "51:66: this router stands here twice",
+            "51:21: this is no address of one machine",
+            "51:34: 0 is not within 1..4294967294",
+            "51:69: this router stands here twice",
             "54:9: 2 is not within 3..3600",
         ],
     );
