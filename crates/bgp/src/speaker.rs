@@ -12,8 +12,8 @@ use weft_node_config::{BgpPeerPlan, BgpPlan};
 use crate::session::{Session, Settings, State};
 use crate::view::{BgpView, PeerView, Watch};
 
-/// How long a connection may take to be made.
-const CONNECTING: Duration = Duration::from_secs(5);
+/// How long a connection may take to be made, and the end of the node with it: routers are near.
+const CONNECTING: Duration = Duration::from_secs(1);
 /// How long what is sent may wait for the router.
 const SENDING: Duration = Duration::from_secs(5);
 /// Pause between two looks whether the speaker is to end.
