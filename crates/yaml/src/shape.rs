@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 
 use serde::de::DeserializeOwned;
-use serde_path_to_error::{Path, Segment};
 
 use crate::locate::Source;
 use crate::mistake::{MISTAKES, nearest};
@@ -14,12 +13,12 @@ use crate::wording::Complaint;
 pub fn read<T: DeserializeOwned>(source: &mut Source<'_>) -> Option<T> {
     let mut removed: HashSet<String> = HashSet::new();
     while source.mistakes.len() < MISTAKES {
-        let error = match serde_path_to_error::deserialize(&source.root) {
+        let error = match T::deserialize(&source.root) {
             Ok(value) => return source.mistakes.is_empty().then_some(value),
             Err(error) => error,
         };
-        let path = dotted(error.path());
-        let complaint = Complaint::of(&error.into_inner().to_string());
+        let path = error.path();
+        let complaint = Complaint::of(&error.to_string());
         let culprit = match &complaint {
             Complaint::UnknownKey(key, known) => {
                 complaint.hint(source.wrong_key(&path, complaint.message()));
@@ -45,16 +44,6 @@ pub fn read<T: DeserializeOwned>(source: &mut Source<'_>) -> Option<T> {
         removed.insert(culprit);
     }
     None
-}
-
-fn dotted(path: &Path) -> String {
-    let segments = path.iter().filter_map(|segment| match segment {
-        Segment::Seq { index } => Some(index.to_string()),
-        Segment::Map { key } => Some(key.clone()),
-        Segment::Enum { variant } => Some(variant.clone()),
-        Segment::Unknown => None,
-    });
-    segments.collect::<Vec<_>>().join(".")
 }
 
 fn child(path: &str, key: &str) -> String {

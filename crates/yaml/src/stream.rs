@@ -2,6 +2,8 @@
 //! takes hundreds of bytes for each value and holds two million; a table of a million
 //! entries is read here, up to its first mistake.
 
+use std::fmt::Display;
+
 use saphyr_parser::{Event, Parser, ScanError, Span, StrInput};
 use serde::de::value::{Error, MapAccessDeserializer, StrDeserializer};
 use serde::de::{
@@ -47,7 +49,7 @@ pub fn value_at(text: &str, path: &str) -> Option<Position> {
 }
 
 /// What serde said of the value at a place.
-fn reworded(at: Position, error: &Error) -> Mistake {
+fn reworded(at: Position, error: &dyn Display) -> Mistake {
     let complaint = Complaint::of(&error.to_string());
     let mut mistake = Mistake::at(at, complaint.message());
     complaint.hint(&mut mistake);
