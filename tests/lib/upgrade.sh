@@ -64,7 +64,7 @@ end_datagrams() {
     local one
     kill "${datagrams[@]}"
     for one in "${datagrams[@]}"; do
-        wait_until 20 is_gone "$one"
+        wait_until 60 is_gone "$one"
     done
 }
 

@@ -4,18 +4,26 @@
     upgrade_traffic.py OWN PORT OTHER PORT RATE FILE
 
 Sends RATE datagrams a second from OWN to OTHER, from when FILE is there until SIGTERM, and takes what comes from there.
-A second later it ends with a line of JSON: datagrams that were sent, that came, that came twice,
-that came behind a later one, and the longest time in which none came, in milliseconds. A datagram
-that the own host has no room for is not sent, and waits.
+Behind its last datagram it says so to the other. A second after the last one has come, behind
+which the other has said so, it ends with a line of JSON: datagrams that were sent, that came, that
+came twice, that came behind a later one, and the longest time in which none came until SIGTERM, in
+milliseconds. A datagram that the own host has no room for is not sent, and waits.
 """
 
 import errno
 import json
 import os
+import select
 import signal
 import socket
 import sys
 import time
+
+LAST = b"last"  # behind the last datagram, once a second
+QUIET = 1.0  # seconds without a datagram behind which none comes twice
+# Seconds from SIGTERM until the other must have said that its last one is on its way, which what
+# is between both may have in a long queue where the machine has much else to do.
+PATIENCE = 30.0
 
 ended = False
 
@@ -49,33 +57,48 @@ def main() -> None:
     while not os.path.exists(begins) and not ended:
         time.sleep(0.01)
     begun = time.monotonic()
-    last = ends = None
-    while ends is None or time.monotonic() < ends:
+    last = closed = told = None
+    other_ended = False
+    while True:
         now = time.monotonic()
-        if ended and ends is None:
-            ends = now + 1
-        # A sender that was held up makes up for it in small pieces.
-        for _ in range(20):
-            if ends is not None or sent * pause > now - begun:
+        if ended and closed is None:
+            closed = now
+        if closed is not None:
+            quiet = now - max(last or closed, closed)
+            if now > closed + PATIENCE or other_ended and quiet > QUIET:
                 break
-            if not leaves(datagrams, b"%d" % sent, to):
+            if told is None or now > told + QUIET:
+                leaves(datagrams, LAST, to)
+                told = now
+        # A sender that was held up makes up for it in small pieces.
+        has_room = True
+        for _ in range(20):
+            if closed is not None or sent * pause > now - begun:
+                break
+            has_room = leaves(datagrams, b"%d" % sent, to)
+            if not has_room:
                 break
             sent += 1
         for _ in range(100):
             try:
-                number = int(datagrams.recv(64))
+                datagram = datagrams.recv(64)
             except BlockingIOError:
                 break
+            if datagram == LAST:
+                other_ended = True
+                continue
+            number = int(datagram)
             if number in seen:
                 twice += 1
             elif number < newest:
                 behind += 1
             seen.add(number)
             newest = max(newest, number)
-            if last is not None and ends is None:
+            if last is not None and closed is None:
                 longest = max(longest, now - last)
             last = now
-        time.sleep(0.0002)
+        next_one = begun + sent * pause - now if has_room and closed is None else 0.01
+        select.select([datagrams], [], [], min(max(next_one, 0), 0.05))
     print(json.dumps({"sent": sent, "came": len(seen), "twice": twice, "behind": behind,
                       "longest": round(longest * 1e3, 1)}), flush=True)
 

@@ -56,10 +56,11 @@ pub fn with_af_packet(name: &str, body: impl FnOnce()) {
     }
 }
 
-/// `ip` with the words of `command`.
-pub fn ip(command: &str) {
+/// What `ip` prints with the words of `command`.
+pub fn ip(command: &str) -> String {
     let output = Command::new("ip").args(command.split(' ')).output().expect("ip runs");
     assert!(output.status.success(), "ip {command}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// A pair of veth interfaces, both up.
@@ -130,6 +131,11 @@ pub fn frame(payload: &[u8]) -> Vec<u8> {
 /// The kernel's end over IPv6, beside [`kernel_socket`].
 pub fn kernel_socket6(interface: &str) -> UdpSocket {
     ip(&format!("address add fd00::1/64 dev {interface} nodad"));
+    // The kernel enters the route to its own address behind the address, from a work queue: what
+    // comes before that is dropped.
+    wait_until("the kernel has a route to its address", || {
+        ip("-6 route show table local").contains("fd00::1 ")
+    });
     let socket = UdpSocket::bind(("fd00::1", UDP_PORT)).expect("binds");
     socket.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout is set");
     socket
