@@ -4,10 +4,10 @@
     upgrade_traffic.py OWN PORT OTHER PORT RATE FILE
 
 Sends RATE datagrams a second from OWN to OTHER, from when FILE is there until SIGTERM, and takes what comes from there.
-Behind its last datagram it says so to the other. A second after the last one has come, behind
-which the other has said so, it ends with a line of JSON: datagrams that were sent, that came, that
-came twice, that came behind a later one, and the longest time in which none came until SIGTERM, in
-milliseconds. A datagram that the own host has no room for is not sent, and waits.
+The last datagram says that it is the last. A second after that of the other has come, and no other
+since, it ends with a line of JSON: datagrams that were sent, that came, that came twice, that came
+behind a later one, and the longest time in which none came until SIGTERM, in milliseconds. A
+datagram that the own host has no room for is not sent, and waits.
 """
 
 import errno
@@ -19,10 +19,10 @@ import socket
 import sys
 import time
 
-LAST = b"last"  # behind the last datagram, once a second
+LAST = b" last"
 QUIET = 1.0  # seconds without a datagram behind which none comes twice
-# Seconds from SIGTERM until the other must have said that its last one is on its way, which what
-# is between both may have in a long queue where the machine has much else to do.
+# Seconds from SIGTERM in which the last one has to come: what is between both may have a long queue
+# where the machine has much else to do.
 PATIENCE = 30.0
 
 ended = False
@@ -57,8 +57,8 @@ def main() -> None:
     while not os.path.exists(begins) and not ended:
         time.sleep(0.01)
     begun = time.monotonic()
-    last = closed = told = None
-    other_ended = False
+    last = closed = None
+    has_told = other_ended = False
     while True:
         now = time.monotonic()
         if ended and closed is None:
@@ -67,9 +67,9 @@ def main() -> None:
             quiet = now - max(last or closed, closed)
             if now > closed + PATIENCE or other_ended and quiet > QUIET:
                 break
-            if told is None or now > told + QUIET:
-                leaves(datagrams, LAST, to)
-                told = now
+            if not has_told and leaves(datagrams, b"%d" % sent + LAST, to):
+                has_told = True
+                sent += 1
         # A sender that was held up makes up for it in small pieces.
         has_room = True
         for _ in range(20):
@@ -84,10 +84,8 @@ def main() -> None:
                 datagram = datagrams.recv(64)
             except BlockingIOError:
                 break
-            if datagram == LAST:
-                other_ended = True
-                continue
-            number = int(datagram)
+            other_ended = other_ended or datagram.endswith(LAST)
+            number = int(datagram.removesuffix(LAST))
             if number in seen:
                 twice += 1
             elif number < newest:
