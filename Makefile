@@ -28,7 +28,7 @@ help:
 	@echo "make instructions what a packet costs in instructions, which no other load changes (valgrind)"
 	@echo "make test-instructions  that a packet takes no more of them than is recorded, by 3 %"
 	@echo "make fuzz         fuzz every parser and a gateway for a minute each (FUZZ_SECONDS=60)"
-	@echo "make soak         ten minutes of chaos and of mixed traffic, 3,000 random cases of each property on the way of a packet, an hour of each fuzz target, 100,000 changes of fused rules, 2,000 mixed chains, 10,000 moves, 20,500 seeds of a site on etcd, 1,000 kills of nodes and of functions"
+	@echo "make soak         ten minutes of chaos and of mixed traffic, 3,000 random cases of each property on the way of a packet, an hour of each fuzz target, 100,000 changes of fused rules, 2,000 mixed chains, 10,000 moves, 20,500 seeds of a site on etcd, twenty times the seeds of all simulations in the tests, 1,000 kills of nodes and of functions"
 	@echo "make book         the documentation as a site with search: target/book/docs/index.html"
 	@echo "make fmt          format the source"
 
@@ -141,6 +141,7 @@ soak: build
 	MOVES=10000 $(CARGO) test --release --locked -p weft-node --test it handover::random_moves
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/handover-kill.sh
 	WEFT=$(WEFT) ROUNDS=500 tests/end-to-end/site.sh
+	SEEDS_TIMES=20 $(CARGO) test --release --locked -p weft-mobility-simulator -p weft-site-simulator
 	$(WEFT) simulate site --seeds 20000
 	$(WEFT) simulate site --seeds 500 --nodes 9 --users 200
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/process.sh

@@ -27,7 +27,7 @@ fn scenario(mutation: Mutation) -> Scenario {
     Scenario { faults, mutation: Some(mutation), ..Scenario::default() }
 }
 
-fn found(mutation: Mutation) -> (u64, Promise) {
+fn found(mutation: Mutation) -> Promise {
     let scenario = scenario(mutation);
     let broken = |seed| run(&scenario, seed).violation.map(|violation| (seed, violation));
     let Some((seed, violation)) = (1..=SEEDS).find_map(broken) else {
@@ -37,25 +37,30 @@ fn found(mutation: Mutation) -> (u64, Promise) {
     let log = run(&Scenario { log: 10_000, ..scenario }, seed).log;
     assert!(log.iter().any(|line| line.contains("VIOLATION")), "{mutation:?}: {log:?}");
     println!("{mutation:?}: seed {seed}: {violation}");
-    (seed, violation.promise)
+    violation.promise
 }
 
-#[test]
-fn each_is_seen() {
-    for mutation in Mutation::ALL {
-        found(mutation);
+/// The promise that it breaks, where that is one and the same whatever else may break behind it.
+fn expected(mutation: Mutation) -> Option<Promise> {
+    match mutation {
+        Mutation::DoubleForwarded => Some(Promise::NothingDoubled),
+        Mutation::LoseHeld | Mutation::SkipDrain => Some(Promise::NothingLost),
+        Mutation::OpenGateEarly => Some(Promise::Order),
+        Mutation::NoMarkers => Some(Promise::Markers),
+        Mutation::KeepProcessing => Some(Promise::OneOwner),
+        Mutation::TrustCheckpoints | Mutation::TrustRecords | Mutation::HideLostContexts => {
+            Some(Promise::Contexts)
+        }
+        _ => None,
     }
 }
 
 #[test]
-fn what_is_seen_is_what_is_wrong() {
-    assert_eq!(found(Mutation::DoubleForwarded).1, Promise::NothingDoubled);
-    assert_eq!(found(Mutation::LoseHeld).1, Promise::NothingLost);
-    assert_eq!(found(Mutation::OpenGateEarly).1, Promise::Order);
-    assert_eq!(found(Mutation::SkipDrain).1, Promise::NothingLost);
-    assert_eq!(found(Mutation::NoMarkers).1, Promise::Markers);
-    assert_eq!(found(Mutation::KeepProcessing).1, Promise::OneOwner);
-    assert_eq!(found(Mutation::TrustCheckpoints).1, Promise::Contexts);
-    assert_eq!(found(Mutation::TrustRecords).1, Promise::Contexts);
-    assert_eq!(found(Mutation::HideLostContexts).1, Promise::Contexts);
+fn each_is_seen_and_what_is_seen_is_what_is_wrong() {
+    for mutation in Mutation::ALL {
+        let promise = found(mutation);
+        if let Some(expected) = expected(mutation) {
+            assert_eq!(promise, expected, "{mutation:?}");
+        }
+    }
 }
