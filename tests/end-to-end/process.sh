@@ -66,7 +66,7 @@ kill_often() {
         # On a busy machine it may have been taken for dead already: that is a failure, too.
         kill "-$1" "$victim" || echo "$victim had gone before"
         for _ in $(seq 1200); do
-            [ "$(pid_of_function)" != "$victim" ] && [ "$(state)" = running ] && break
+            [[ $(pid_and_state) =~ ^([0-9]+)\ running$ ]] && [ "${BASH_REMATCH[1]}" != "$victim" ] && break
             sleep 0.05
         done
     done

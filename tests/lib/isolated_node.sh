@@ -124,6 +124,11 @@ pid_of_function() {
     of_node '.functions[] | select(.name == "away") | .process.process'
 }
 
+# pid_and_state: both at one moment.
+pid_and_state() {
+    of_node '.functions[] | select(.name == "away") | .process | "\(.process) \(.state)"'
+}
+
 # until_is STATE: within a minute.
 until_is() {
     for _ in $(seq 1200); do
