@@ -201,6 +201,39 @@ assert derived["failover_seconds"] > 0.5, derived
 PY
 }
 
+# A user that moves between nodes in processes; without root a note says what is missing.
+handover() {
+    cat >"$work/handover.yaml" <<'YAML'
+apiVersion: weft/v1
+kind: Experiment
+metadata: {name: handover}
+quick: &tiny
+  repetitions: 1
+  moves: 1
+  pause: 25
+  frameBytes: 128
+  thousandsPerSecond: []
+  processes: {moves: 4, pause: 60, thousandsPerSecond: [2]}
+full: *tiny
+papers: *tiny
+YAML
+    bench handover --file "$work/handover.yaml" --out "$work/handover" || return 1
+    python3 - "$work/handover/handover/results.json" <<'PY'
+import json, sys
+results = json.load(open(sys.argv[1]))
+derived, notes = results["derived"], results["notes"]
+assert results["complete"], results
+if any("needs root" in note or "cores are needed" in note for note in notes):
+    sys.exit()
+for name in ("lost", "duplicated", "reordered"):
+    assert derived[name] == 0, derived
+steps = {f"{name}_us_p50" for name in ("stored", "prepared", "owned", "switched", "released", "completed")}
+assert {"added_delay_us_p50", "back_to_normal_us", "gap_us"} | steps <= derived.keys(), derived
+each = next(series for series in results["series"] if series["name"].startswith("added delay, each move"))
+assert 1 <= len(each["points"][0]["raw"]) <= 4, each
+PY
+}
+
 report_is_there() {
     local page=$work/a/report.html
     [ "$(grep -c '<svg' "$page")" -ge 1 ] && ! grep -q 'src="http' "$page" &&
@@ -298,6 +331,7 @@ check "function-overhead gives valid results" results_are_valid
 check "a chain is measured in every composition" compositions
 check "chains over software VF" software_vf
 check "a site on etcd" site
+check "a user that moves between processes" handover
 check "a report stands beside them" report_is_there
 check "a completed run is not made again" resumed
 check "what was measured until Ctrl-C is kept" interrupted

@@ -4,8 +4,6 @@
 # station that it received it from, and a server. Each packet arrives once and in order.
 #
 #     SECONDS_LONG=300 handover-traffic.sh     moves for so many seconds instead of a few
-#     DELAYS=100 RATE=10000 handover-traffic.sh
-#         what so many moves of one user add to the delay of its packets, at so many a second
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 # shellcheck source-path=SCRIPTDIR source=../lib/handover_site.sh
@@ -117,20 +115,7 @@ no_message_can_be_read() {
     ! grep -qaE 'WEFT|nodes-know-this-token' "$work/oam.pcap"
 }
 
-delays_are_measured() {
-    ../lib/handover_delay.py "$work/weft/site.controller" "$(ns srv)" "$(ns ue)" "${RATE:-10000}" "$DELAYS" \
-        >"$work/delays" 2>&1
-    local status=$?
-    note "$(cat "$work/delays")"
-    return "$status"
-}
-
 check "users get their owners" all_are_there
-if [ -n "${DELAYS:-}" ]; then
-    check "one user moves, and each packet arrives once and in order" delays_are_measured
-    close_report
-    exit
-fi
 check "users move to and fro, and each packet arrives once and in order" they_move_with_their_traffic
 check "nodes go to other processes with their users, and each packet arrives once and in order" \
     they_go_over_with_their_traffic

@@ -94,11 +94,17 @@ const STATEMENTS: &[Statement] = &[
         experiment: "handover",
         paper: "Arrivals stop for about 2 ms and are normal after 6 ms; nothing is lost or reordered.",
         check: |results| {
-            let (normal, lost) = (number(results, "back_to_normal_us")?, number(results, "lost")?);
-            let disorder = number(results, "reordered")?;
+            let between =
+                number(results, "back_to_normal_us").map(|one| (one, "between processes"));
+            let within =
+                || Some((number(results, "back_to_normal_us_in_process")?, "in one process"));
+            let (normal, of) = between.or_else(within)?;
+            let (lost, disorder) = (number(results, "lost")?, number(results, "reordered")?);
             let holds = normal <= 6000.0 && lost + disorder == 0.0;
             Some((
-                format!("normal after {normal:.0} µs, {lost:.0} lost, {disorder:.0} reordered"),
+                format!(
+                    "{of} normal after {normal:.0} µs, {lost:.0} lost, {disorder:.0} reordered"
+                ),
                 holds,
             ))
         },

@@ -2,6 +2,7 @@
 
 pub mod arrivals;
 mod drawn;
+pub mod processes;
 
 use std::cell::{Cell as Shared, RefCell};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use crate::experiment::Study;
 use crate::experiments::figure::paper;
 use crate::results::{Better, Results, Series};
 use crate::run::{Cell, Run, Value, Values};
+use processes::Processes;
 use weft_rig::Failure;
 use weft_rig::Rig;
 use weft_rig::handover::{Chain, Course, Faults, Handover, Outcome, Phase, Scene, World};
@@ -71,6 +73,8 @@ pub struct Parameters {
     thousands_per_second: Vec<f64>,
     /// Many users at once.
     mass: Option<Mass>,
+    /// The same with processes as nodes.
+    processes: Processes,
 }
 
 /// Users who all move at once.
@@ -98,7 +102,8 @@ impl Study for Mobility {
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {
         let faults = Shared::new(Faults::default());
-        let ended = parameters.measure_one(run, &faults);
+        let ended = parameters.measure_processes(run, &faults);
+        let ended = ended.and_then(|()| parameters.measure_one(run, &faults));
         let ended = ended.and_then(|()| parameters.measure_kept(run, &faults));
         let ended = ended.and_then(|()| parameters.measure_all(run, &faults));
         let Faults { lost, duplicated, reordered, .. } = faults.get();
@@ -109,6 +114,7 @@ impl Study for Mobility {
     }
 
     fn conclude(parameters: &Parameters, results: &mut Results) {
+        parameters.processes.derive(results);
         for thousands in &parameters.thousands_per_second {
             parameters.derive(results, *thousands);
         }
@@ -120,7 +126,8 @@ impl Study for Mobility {
             drawn::distribute(results, &rate(*thousands));
         }
         let rates: Vec<_> = parameters.thousands_per_second.iter().map(|one| rate(*one)).collect();
-        results.figures = drawn::figures(results, &rates);
+        results.figures = parameters.processes.figures(results);
+        results.figures.extend(drawn::figures(results, &rates));
     }
 }
 
@@ -130,6 +137,15 @@ fn rate(thousands: f64) -> String {
 }
 
 impl Parameters {
+    /// One user between processes.
+    fn measure_processes(&self, run: &mut Run<'_>, all: &Shared<Faults>) -> Result<(), Failure> {
+        let mut faults = all.get();
+        let of_trial = (self.repetitions, self.frame_bytes);
+        let ended = self.processes.measure(run, of_trial, &mut faults);
+        all.set(faults);
+        ended
+    }
+
     /// One user, again and again.
     fn measure_one(&self, run: &mut Run<'_>, faults: &Shared<Faults>) -> Result<(), Failure> {
         let micros =
@@ -228,7 +244,7 @@ impl Parameters {
         Course { rate: thousands * 1e3, moves, pause }
     }
 
-    /// The numbers of one rate. Those of the first stand without it in their names.
+    /// The numbers of one rate in one process. Those of the first stand without it in their names.
     fn derive(&self, results: &mut Results, thousands: f64) {
         let first = self.thousands_per_second.first() == Some(&thousands);
         let name =
@@ -239,18 +255,18 @@ impl Parameters {
             statistics::percentile(&point.raw, percent)
         };
         let numbers = [
-            ("added_delay_us_p50", at(EACH, 50.0)),
-            ("added_delay_us_p99", at(EACH, 99.0)),
-            ("back_to_normal_us", at(NORMAL_EACH, 50.0)),
-            ("back_to_normal_us_p99", at(NORMAL_EACH, 99.0)),
-            ("gap_us", at(GAP_USER, 50.0)),
-            ("waited", at(WAITED, 50.0)),
-            ("prepare_us_p50", at(PREPARE_EACH, 50.0)),
-            ("prepare_us_p99", at(PREPARE_EACH, 99.0)),
-            ("prepare_kept_us_p50", at(PREPARE_KEPT, 50.0)),
-            ("prepare_kept_us_p99", at(PREPARE_KEPT, 99.0)),
-            ("added_delay_kept_us_p50", at(EACH_KEPT, 50.0)),
-            ("added_delay_kept_us_p99", at(EACH_KEPT, 99.0)),
+            ("added_delay_us_p50_in_process", at(EACH, 50.0)),
+            ("added_delay_us_p99_in_process", at(EACH, 99.0)),
+            ("back_to_normal_us_in_process", at(NORMAL_EACH, 50.0)),
+            ("back_to_normal_us_p99_in_process", at(NORMAL_EACH, 99.0)),
+            ("gap_us_in_process", at(GAP_USER, 50.0)),
+            ("waited_in_process", at(WAITED, 50.0)),
+            ("prepare_us_p50_in_process", at(PREPARE_EACH, 50.0)),
+            ("prepare_us_p99_in_process", at(PREPARE_EACH, 99.0)),
+            ("prepare_kept_us_p50_in_process", at(PREPARE_KEPT, 50.0)),
+            ("prepare_kept_us_p99_in_process", at(PREPARE_KEPT, 99.0)),
+            ("added_delay_kept_us_p50_in_process", at(EACH_KEPT, 50.0)),
+            ("added_delay_kept_us_p99_in_process", at(EACH_KEPT, 99.0)),
         ];
         for (stem, number) in numbers {
             number.into_iter().for_each(|number| results.derive(name(stem), number));
@@ -277,16 +293,28 @@ impl Parameters {
 
     fn say(&self, results: &mut Results) {
         let of = |name: &str| results.derived.get(name).copied();
-        let (Some(p50), Some(p99), Some(normal)) =
-            (of("added_delay_us_p50"), of("added_delay_us_p99"), of("back_to_normal_us"))
-        else {
-            return;
+        let of_each = |suffix: &str| {
+            let names = ["added_delay_us_p50", "added_delay_us_p99", "back_to_normal_us"];
+            let [p50, p99, normal] = names.map(|name| of(&format!("{name}{suffix}")));
+            Some((p50?, p99?, normal?))
         };
-        let mut says = format!(
-            "A move of one user delays a packet by {p50:.0} µs at most in half of the moves and by \
-             {p99:.0} µs in 99 of 100, and delays are as before {normal:.0} µs after the order, \
-             where the paper states a gap of 2 ms and 6 ms"
-        );
+        let mut says = String::new();
+        if let Some((p50, p99, normal)) = of_each("") {
+            says = format!(
+                "Between processes a move of one user delays a packet by {p50:.0} µs at most in half \
+                 of the moves and by {p99:.0} µs in 99 of 100, and delays are as before {normal:.0} µs \
+                 after the order, where the paper states a gap of 2 ms and 6 ms"
+            );
+        }
+        if let Some((p50, p99, normal)) = of_each("_in_process") {
+            let begin = if says.is_empty() { "With" } else { "; with" };
+            says += &format!(
+                "{begin} all nodes in one process it is {p50:.0} µs, {p99:.0} µs, and {normal:.0} µs"
+            );
+        }
+        if says.is_empty() {
+            return;
+        }
         if let (Some(mass), Some(seconds), Some(delay)) =
             (self.mass, of("mass_seconds"), of("mass_delay_ms_p99"))
         {
@@ -332,11 +360,7 @@ fn perform(
     if outcome.faults.is_none() {
         return Ok(outcome);
     }
-    let mut all = faults.get();
-    all.lost += outcome.faults.lost;
-    all.duplicated += outcome.faults.duplicated;
-    all.reordered += outcome.faults.reordered;
-    faults.set(all);
+    faults.set(faults.get().and(outcome.faults));
     let mut error = format!("{} in {} moves", outcome.faults, course.moves);
     if !outcome.drops.is_empty() {
         error += &format!(" ({})", outcome.drops.join(", "));

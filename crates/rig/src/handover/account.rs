@@ -11,6 +11,9 @@ use crate::statistics;
 /// of the last of them may be caught in it.
 const BEFORE: f64 = 15_000.0;
 const EDGE: f64 = 1000.0;
+/// So many packets in a row, behind the one that was latest, that are no later than 99 of 100 were
+/// before a move, show that delays are as before.
+const AS_BEFORE: usize = 20;
 /// What is drawn of a move: so much before it, and behind it, in microseconds.
 const DRAWN: [f64; 2] = [500.0, 1000.0];
 
@@ -79,7 +82,8 @@ pub struct Disturbed {
     pub added: f64,
     /// The same from the host to the user, and from the user to the host.
     pub added_each_way: [f64; 2],
-    /// From the order until the last packet that was later than any before the move.
+    /// From the order until delays were as before: until the last packet that was later than 99 of
+    /// 100 before the move, of those ahead of twenty in a row that were not.
     pub normal: f64,
     /// The longest time in which nothing came to the user, and to the host.
     pub gaps: [f64; 2],
@@ -136,6 +140,13 @@ impl Handover {
             added: Vec::new(),
             dots: Vec::new(),
         }
+    }
+
+    /// What packets saw of a move that was ordered and had ended at these times, in cycles.
+    pub fn of_packets((ordered, settled): (u64, u64), packets: &[Passage]) -> Handover {
+        let mut handover = Handover::new((ordered, settled), Vec::new(), (0, 0, None));
+        handover.follow(packets);
+        handover
     }
 
     /// From the order until all users are at the target, in seconds.
@@ -216,7 +227,8 @@ struct Usual {
     /// The medians, and the longest.
     whole: f64,
     each_way: [f64; 2],
-    longest: f64,
+    /// What 99 of 100 keep to.
+    p99: f64,
 }
 
 impl Usual {
@@ -229,7 +241,7 @@ impl Usual {
         Some(Usual {
             whole: statistics::median(&whole)?,
             each_way: [way(0)?, way(1)?],
-            longest: whole.iter().copied().fold(0.0, f64::max),
+            p99: statistics::percentile(&whole, 99.0)?,
         })
     }
 
@@ -244,9 +256,6 @@ impl Usual {
                 let added = delays.each_way[way] - self.each_way[way];
                 disturbed.added_each_way[way] = disturbed.added_each_way[way].max(added);
             }
-            if delays.whole > self.longest {
-                disturbed.normal = disturbed.normal.max(micros(ordered, packet.at_host));
-            }
             if let Some(last) = last.replace(packet) {
                 let gaps = [(last.at_user, packet.at_user), (last.at_host, packet.at_host)];
                 for (gap, (from, to)) in disturbed.gaps.iter_mut().zip(gaps) {
@@ -254,7 +263,31 @@ impl Usual {
                 }
             }
         }
+        disturbed.normal = self.normal_again(ordered, packets);
         disturbed
+    }
+
+    /// See [`Disturbed::normal`].
+    fn normal_again(&self, ordered: u64, packets: &[&Passage]) -> f64 {
+        let whole = |packet: &Passage| Delays::of(packet).map_or(0.0, |delays| delays.whole);
+        let moved: Vec<_> = packets.iter().filter(|packet| packet.at_host > ordered).collect();
+        let latest =
+            moved.iter().enumerate().max_by(|(_, a), (_, b)| whole(a).total_cmp(&whole(b)));
+        let Some((latest, _)) = latest.filter(|(_, packet)| whole(packet) > self.p99) else {
+            return 0.0;
+        };
+        let (mut last, mut as_before) = (latest, 0);
+        for (number, packet) in moved.iter().enumerate().skip(latest) {
+            if whole(packet) > self.p99 {
+                (last, as_before) = (number, 0);
+            } else {
+                as_before += 1;
+            }
+            if as_before == AS_BEFORE {
+                break;
+            }
+        }
+        micros(ordered, moved[last].at_host)
     }
 }
 

@@ -1,10 +1,13 @@
 //! Those behind the nodes: a host that sends and receives, and the users, who return
 //! each packet by the station that it came from (Pinczel et al., §V).
 
+use std::time::Instant;
+
 use weft_dpdk::{Batch, Packet, Pool, tsc};
 use weft_wire::{EtherType, MacAddress, ethernet, ipv4, udp};
 
-use super::journal::{Arrived, Journal};
+use super::SILENCE;
+use super::journal::{Arrived, Faults, Journal, Passage};
 use super::network::Far;
 use super::nodes::FIRST_ADDRESS;
 use crate::traffic::datagram::datagram;
@@ -80,12 +83,14 @@ pub struct Ends {
     down: Frames,
     up: Frames,
     users: u32,
+    /// The station that packets came from last: 0 or 1.
+    station: usize,
     pace: Option<Pace>,
     /// How many packets the host may be late with, by the clock; further ones are due later.
     pub most_late: u64,
     /// Packets that no buffer was there for.
     pub unsent: u64,
-    pub journal: Journal,
+    pub(super) journal: Journal,
 }
 
 impl Ends {
@@ -109,6 +114,7 @@ impl Ends {
             down,
             up,
             users,
+            station: 0,
             pace: None,
             most_late: u64::MAX,
             unsent: 0,
@@ -129,12 +135,34 @@ impl Ends {
         self.pace = None;
     }
 
+    /// Sends no more, and goes on until all packets are back, or nothing has come for a while.
+    pub fn finish(&mut self) {
+        self.stop();
+        let (mut since, mut faults) = (Instant::now(), self.journal.faults());
+        while !self.journal.is_whole() && since.elapsed() < SILENCE {
+            self.turn();
+            let now = self.journal.faults();
+            if now != faults {
+                (since, faults) = (Instant::now(), now);
+            }
+        }
+    }
+
+    /// What should not have happened. What has not come by now counts as lost.
+    pub fn faults(&self) -> Faults {
+        self.journal.faults()
+    }
+
+    /// The packets since [`Ends::start`], in the order in which they were sent.
+    pub fn packets(&self) -> &[Passage] {
+        self.journal.packets()
+    }
+
     /// Sends what is due, returns what has come to users and takes what has come to the
     /// host.
     pub fn turn(&mut self) {
         self.send();
-        self.reflect(0);
-        self.reflect(1);
+        self.return_all();
         let mut batch = Batch::new();
         self.host.rx.receive(&mut batch, BURST);
         let now = tsc::now();
@@ -173,17 +201,29 @@ impl Ends {
         self.host.tx.transmit(&mut batch);
     }
 
-    /// Users return all that has come from a station.
-    pub fn drain(&mut self, station: usize) {
-        while self.reflect(station) {}
+    /// Users return what has come. Where packets come from another station than before, those of
+    /// the station before have been sent earlier, and are returned first.
+    fn return_all(&mut self) {
+        self.drain(self.station);
+        let other = 1 - self.station;
+        let mut batch = Batch::new();
+        if self.radios[other].rx.receive(&mut batch, BURST) > 0 {
+            self.drain(self.station);
+            self.reflect(other, batch);
+            self.station = other;
+        }
     }
 
-    /// Users return what has come from a station; whether there was anything.
-    fn reflect(&mut self, station: usize) -> bool {
+    /// Users return all that has come from a station.
+    pub fn drain(&mut self, station: usize) {
         let mut batch = Batch::new();
-        if self.radios[station].rx.receive(&mut batch, BURST) == 0 {
-            return false;
+        while self.radios[station].rx.receive(&mut batch, BURST) > 0 {
+            self.reflect(station, std::mem::take(&mut batch));
         }
+    }
+
+    /// Users return what has come from a station.
+    fn reflect(&mut self, station: usize, mut batch: Batch) {
         let (mut back, now) = (Batch::new(), tsc::now());
         for mut packet in batch.drain() {
             let Some((user, number)) = tail(packet.data()) else { continue };
@@ -199,11 +239,16 @@ impl Ends {
             let _ = back.push(packet);
         }
         self.radios[station].tx.transmit(&mut back);
-        true
     }
 }
 
+/// Number of the user, and of the packet; none of a frame of the kernel's own, which sends some
+/// by every interface.
 fn tail(frame: &[u8]) -> Option<(u32, u32)> {
+    let ether_type = ethernet::Frame::new_checked(frame).ok()?.ether_type();
+    if [EtherType::ARP, EtherType::IPV6].contains(&ether_type) {
+        return None;
+    }
     let (_, tail) = frame.split_last_chunk::<TAIL>()?;
     let [a, b, c, d, e, f, g, h] = *tail;
     Some((u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])))

@@ -32,6 +32,16 @@ pub struct Faults {
 }
 
 impl Faults {
+    /// These, and others.
+    pub fn and(self, others: Faults) -> Faults {
+        Faults {
+            lost: self.lost + others.lost,
+            duplicated: self.duplicated + others.duplicated,
+            reordered: self.reordered + others.reordered,
+            foreign: self.foreign + others.foreign,
+        }
+    }
+
     /// Whether there are none.
     pub fn is_none(&self) -> bool {
         *self == Faults::default()

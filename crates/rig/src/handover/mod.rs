@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tempfile::TempDir;
-use weft_dpdk::{Eal, Pool, Port, PortOptions, pin_to_core, tsc};
+use weft_dpdk::{Eal, Pool, pin_to_core, tsc};
 use weft_functions::KINDS;
 use weft_node::{Agent, Node, Worker};
 use weft_node_config as config;
@@ -30,18 +30,18 @@ use weft_state::{Owner, Role, Store};
 
 pub use self::account::{Disturbed, Dot, Handover, Phase};
 use self::control::Control;
-use self::ends::Ends;
-pub use self::journal::Faults;
-use self::network::{Far, Network, Seen};
-pub use self::nodes::Chain;
-use self::nodes::Devices;
+pub use self::ends::Ends;
+pub use self::journal::{Faults, Passage};
+pub use self::network::Far;
+use self::network::{Network, Seen};
+pub use self::nodes::{Chain, Devices, NUMBERS, document};
 use crate::Cores;
 use crate::machine::disturbance::Look;
 
 /// Longest wait for an order, and for packets that are still on their way.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Packets that do not arrive for so long do not arrive any more.
-const SILENCE: Duration = Duration::from_millis(300);
+pub(crate) const SILENCE: Duration = Duration::from_millis(300);
 /// Users that are added at once.
 const BLOCK: u32 = 128;
 /// Packets that a host is late with at most whose thread carries them, too: one that the kernel
@@ -72,7 +72,7 @@ impl Scene {
     }
 
     /// Packets that a queue holds.
-    fn descriptors(&self) -> u16 {
+    pub fn descriptors(&self) -> u16 {
         (self.buffers / 4).next_power_of_two().clamp(64, 8192) as u16
     }
 }
@@ -213,7 +213,7 @@ impl World {
         let gateway = node(0, gateway, kept.as_ref())?;
         let mut nodes = [gateway, node(1, first, None)?, node(2, second, None)?];
         let pool = Pool::new(eal, &format!("{name}-ends"), scene.buffers).map_err(text)?;
-        let far = |device: &str| far(eal, &pool, device, scene.descriptors());
+        let far = |device: &str| Far::open(eal, device, scene.descriptors(), &pool).map_err(text);
         let [a, b, c] = &devices;
         let network = Network::new([far(&a.network)?, far(&b.network)?, far(&c.network)?]);
         let (host, radios) = (far(&a.outside)?, [far(&b.outside)?, far(&c.outside)?]);
@@ -377,14 +377,6 @@ fn build_node(
     let owner = Owner { role: Role::Node, name: blueprint.name.clone() };
     let store = Store::open(folder.path(), &owner).map_err(text)?;
     Node::restore(eal, blueprint, store).map_err(text)
-}
-
-fn far(eal: &'static Eal, pool: &Pool, device: &str, descriptors: u16) -> Result<Far, String> {
-    let options = PortOptions { descriptors, ..PortOptions::default() };
-    let port = Port::open(eal, device, &options, pool).map_err(text)?;
-    let queues = port.take_rx(0).zip(port.take_tx(0));
-    let (rx, tx) = queues.ok_or("a device without queues")?;
-    Ok(Far { rx, tx, _port: port })
 }
 
 fn run_system(

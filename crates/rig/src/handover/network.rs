@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weft_dpdk::{Batch, Port, RxQueue, TxQueue, tsc};
+use weft_dpdk::{Batch, Eal, Pool, Port, PortOptions, RxQueue, TxQueue, tsc};
 
 use super::nodes::ADDRESSES;
+use crate::Failure;
 
 /// Packets that are taken from a node at once.
 const BURST: usize = 32;
@@ -48,10 +49,29 @@ impl Seen {
 
 /// The far end of a port.
 pub struct Far {
-    pub rx: RxQueue,
-    pub tx: TxQueue,
+    pub(super) rx: RxQueue,
+    pub(super) tx: TxQueue,
     /// It closes with the last of port and queues.
-    pub _port: Port,
+    _port: Port,
+}
+
+impl Far {
+    /// Opens a device whose queues hold so many packets; those it receives lie in `pool`.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open(
+        eal: &'static Eal,
+        device: &str,
+        descriptors: u16,
+        pool: &Pool,
+    ) -> Result<Far, Failure> {
+        let options = PortOptions { descriptors, ..PortOptions::default() };
+        let port = Port::open(eal, device, &options, pool)?;
+        let queues = port.take_rx(0).zip(port.take_tx(0));
+        let (rx, tx) = queues.ok_or("a device without queues")?;
+        Ok(Far { rx, tx, _port: port })
+    }
 }
 
 /// A switch between the nodes.

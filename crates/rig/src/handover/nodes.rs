@@ -35,10 +35,11 @@ fn address(node: usize) -> String {
     format!("{a}.{b}.{c}.{d}")
 }
 
-/// A node's ends: of its port towards the network of the nodes, and of that towards
-/// users or hosts.
+/// A node's devices.
 pub struct Devices {
+    /// That towards the other nodes.
     pub network: String,
+    /// That towards users or hosts.
     pub outside: String,
 }
 

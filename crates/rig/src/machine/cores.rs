@@ -30,9 +30,15 @@ pub struct MissingCore {
 impl Cores {
     /// Takes two of the cores that this process may use.
     pub fn choose() -> Cores {
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-        Cores::of(&allowed(list.unwrap_or("0")))
+        Cores::of(&usable())
+    }
+
+    /// All cores that this process may use but for that of the traffic, where it has one of its
+    /// own: those of other processes in a trial.
+    pub fn beside_traffic(&self) -> Vec<usize> {
+        let mut others = usable();
+        others.retain(|core| Some(*core) != self.traffic);
+        others
     }
 
     fn of(allowed: &[usize]) -> Cores {
@@ -53,6 +59,13 @@ impl Cores {
     pub fn traffic(&self) -> Result<usize, MissingCore> {
         self.traffic.ok_or(MissingCore { only: self.system })
     }
+}
+
+/// The cores that this process may use, in order.
+fn usable() -> Vec<usize> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    allowed(list.unwrap_or("0"))
 }
 
 /// The numbers in a list such as `0-3,8`, in order.

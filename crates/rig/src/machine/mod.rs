@@ -1,4 +1,4 @@
-//! The machine: its cores, how fast they are, and what disturbs them.
+//! The machine: its cores, how fast they are, what disturbs them, and other processes on it.
 
 pub(crate) mod account;
 pub(crate) mod burner;
@@ -7,4 +7,5 @@ pub(crate) mod cores;
 pub(crate) mod disturbance;
 pub(crate) mod perf;
 pub(crate) mod probe;
+pub mod program;
 pub(crate) mod slices;

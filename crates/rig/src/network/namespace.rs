@@ -14,6 +14,9 @@ use crate::Failure;
 use crate::Rig;
 use crate::network::iproute::ip;
 
+/// The name of a switch in it.
+const BRIDGE: &str = "switch";
+
 /// A network namespace. It is gone when it is dropped.
 #[derive(Debug)]
 pub struct Namespace {
@@ -38,6 +41,26 @@ impl Namespace {
     pub fn take(&self, interface: &str) -> Result<(), Failure> {
         ip(&["link", "set", interface, "netns", &self.name])?;
         ip(&["-n", &self.name, "link", "set", interface, "up"])
+    }
+
+    /// Makes one with a switch in it (a bridge of the kernel).
+    ///
+    /// # Errors
+    /// As [`Namespace::new`].
+    pub fn with_bridge(rig: &Rig) -> Result<Namespace, Failure> {
+        let namespace = Namespace::new(rig)?;
+        ip(&["-n", &namespace.name, "link", "add", BRIDGE, "type", "bridge"])?;
+        ip(&["-n", &namespace.name, "link", "set", BRIDGE, "up"])?;
+        Ok(namespace)
+    }
+
+    /// Moves an interface into it, and connects it with the switch.
+    ///
+    /// # Errors
+    /// When there is no such interface, or no switch.
+    pub fn join_bridge(&self, interface: &str) -> Result<(), Failure> {
+        self.take(interface)?;
+        ip(&["-n", &self.name, "link", "set", interface, "master", BRIDGE])
     }
 
     /// Runs `work` in a thread that lives in it; threads that this one starts do so,

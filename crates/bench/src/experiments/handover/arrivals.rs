@@ -5,20 +5,24 @@ use crate::experiments::figure::figure;
 use crate::results::{Axis, Figure, FigureKind, Mark, Point, Results, Series};
 use weft_rig::handover::{Dot, Handover, Phase};
 
+/// What is drawn of a move of one user in one process, at a rate that is called so.
+pub fn series(handover: &Handover, rate: &str) -> Vec<Series> {
+    let named = Phase::ALL.iter().zip(handover.ends(0));
+    let mut ends: Vec<_> = named.filter_map(|(phase, end)| Some((phase.name(), end?))).collect();
+    ends.extend(handover.last_forwarded.map(|micros| ("forward", micros)));
+    series_of(&handover.dots, ends, rate)
+}
+
 /// Packets that are drawn before the order, and as many behind the last phase.
 const BESIDE: usize = 20;
 const ENDS: &str = "end of a phase";
 const AT_USER: &str = "at the user";
 const AT_HOST: &str = "back at the gateway";
 
-/// What is drawn, of a move of one user at a rate that is called so.
-pub fn series(handover: &Handover, rate: &str) -> Vec<Series> {
-    let ends = handover.ends(0);
-    let named = Phase::ALL.iter().zip(ends);
-    let mut ends: Vec<_> =
-        named.filter_map(|(phase, end)| Some((phase.name(), end? / 1e3))).collect();
-    ends.extend(handover.last_forwarded.map(|micros| ("forward", micros / 1e3)));
-    let dots = around(&handover.dots, ends.iter().map(|(_, end)| end * 1e3).fold(0.0, f64::max));
+/// What is drawn of a move of one user, whose phases ended at these times (microseconds since the
+/// order), at a rate that is called so.
+pub fn series_of(dots: &[Dot], ends: Vec<(&'static str, f64)>, rate: &str) -> Vec<Series> {
+    let dots = around(dots, ends.iter().map(|(_, end)| *end).fold(0.0, f64::max));
     let first = dots.first().map_or(0, |dot| dot.number);
     let places = [("sent", 0), (AT_USER, 1), (AT_HOST, 2)].map(|(place, time)| {
         let number = |dot: &Dot| vec![f64::from(dot.number - first)];
@@ -26,7 +30,7 @@ pub fn series(handover: &Handover, rate: &str) -> Vec<Series> {
         let series = Series::new(of(place, rate), "ms since the order", "packet");
         Series { points: dots.iter().filter_map(point).collect(), ..series }
     });
-    let ends = ends.iter().filter_map(|&(phase, end)| Point::of(phase, vec![end]).ok());
+    let ends = ends.iter().filter_map(|&(phase, end)| Point::of(phase, vec![end / 1e3]).ok());
     let series = Series::new(of(ENDS, rate), "phase", "ms since the order");
     places.into_iter().chain([Series { points: ends.collect(), ..series }]).collect()
 }

@@ -1,26 +1,21 @@
 //! Processes that take a node over from each other while packets pass it between interfaces of
 //! the kernel: how many of these are lost.
 
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver as Lines, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use weft_dpdk::{Pool, Port, PortOptions};
 use weft_rig::environments::af_packet;
+use weft_rig::machine::program::Program;
 use weft_rig::network::cable::Cable;
 use weft_rig::{Failure, Rig, uplink};
 use weft_traffic::{Expected, Rate, Receiver, Source};
 
 use super::trial::{DESCRIPTORS, FRAME_BYTES, PACKETS};
 
-/// How long a process may take until it has the node, or has ended.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// For how long packets pass before, between and behind upgrades.
 const STEADY: Duration = Duration::from_millis(300);
 /// Between two looks at what is due and what has arrived.
@@ -46,7 +41,7 @@ pub fn upgrades(rig: &Rig, (users, rate): (u32, f64), count: u32) -> Result<Pass
     let folder = tempfile::tempdir()?;
     let (access, core) = (Cable::lay(rig)?, Cable::lay(rig)?);
     write_node(&folder, [&access.near, &core.near].map(|end| af_packet(rig, end)), users)?;
-    let mut node = Process::start(&folder, 0)?;
+    let mut node = start(&folder, 0)?;
     let pool = Pool::new(rig.eal, &format!("traffic{}", rig.serial()), PACKETS)?;
     let options = PortOptions { descriptors: DESCRIPTORS, ..PortOptions::default() };
     let access_port = Port::open(rig.eal, &af_packet(rig, &access.far), &options, &pool)?;
@@ -92,11 +87,11 @@ pub fn upgrades(rig: &Rig, (users, rate): (u32, f64), count: u32) -> Result<Pass
     })
 }
 
-fn go_over(folder: &TempDir, node: &mut Process, count: u32) -> Result<(), Failure> {
+fn go_over(folder: &TempDir, node: &mut Program, count: u32) -> Result<(), Failure> {
     thread::sleep(STEADY);
     for number in 1..=count {
-        let next = Process::start(folder, number)?;
-        std::mem::replace(node, next).wait()?;
+        let next = start(folder, number)?;
+        std::mem::replace(node, next).until_ended()?;
         thread::sleep(STEADY);
     }
     Ok(())
@@ -119,68 +114,17 @@ fn write_node(folder: &TempDir, [access, core]: [String; 2], users: u32) -> Resu
     Ok(fs::write(folder.path().join("node.yaml"), yaml)?)
 }
 
-/// A process of this program that has the node, or takes it over.
-struct Process {
-    child: Child,
-    lines: Lines<String>,
-    log: PathBuf,
-}
-
-impl Process {
-    /// Starts the process of that number, and waits until packets pass it. All but the first
-    /// take the node over.
-    fn start(folder: &TempDir, number: u32) -> Result<Process, Failure> {
-        let path = |name: &str| folder.path().join(name);
-        let log = path(&format!("log-{number}"));
-        // It ends with this one, whatever becomes of that.
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL"]).arg(std::env::current_exe()?).arg("run");
+/// Starts the process of that number, and waits until packets pass it. All but the first take the
+/// node over.
+fn start(folder: &TempDir, number: u32) -> Result<Program, Failure> {
+    let path = |name: &str| folder.path().join(name);
+    let program = Program::start(&path(&format!("log-{number}")), |command| {
+        command.arg("run");
         if number > 0 {
             command.arg("--take-over");
         }
         command.arg(path("node.yaml")).env("WEFT_SOCKET", path("node.sock"));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(&log)?);
-        let mut child = command.spawn().map_err(|error| format!("setpriv: {error}"))?;
-        let output = child.stdout.take().ok_or("a process without output")?;
-        let (tell, lines) = channel();
-        thread::spawn(move || {
-            let lines = BufReader::new(output).lines().map_while(Result::ok);
-            // What comes later is of no interest, but has to be read.
-            lines.for_each(|line| drop(tell.send(line)));
-        });
-        let process = Process { child, lines, log };
-        let until = Instant::now() + PATIENCE;
-        while let Ok(line) =
-            process.lines.recv_timeout(until.saturating_duration_since(Instant::now()))
-        {
-            if line.contains(" is ready") {
-                return Ok(process);
-            }
-        }
-        Err(format!("a process does not have the node: {}", last_line(&process.log)).into())
-    }
-
-    /// Waits until the process has ended.
-    fn wait(mut self) -> Result<(), Failure> {
-        let until = Instant::now() + PATIENCE;
-        while Instant::now() < until {
-            if self.child.try_wait()?.is_some() {
-                return Ok(());
-            }
-            thread::sleep(PAUSE);
-        }
-        Err(format!("a process does not end: {}", last_line(&self.log)).into())
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn last_line(log: &Path) -> String {
-    let text = fs::read_to_string(log).unwrap_or_default();
-    text.lines().last().unwrap_or("it says nothing").to_owned()
+    })?;
+    program.until_ready()?;
+    Ok(program)
 }

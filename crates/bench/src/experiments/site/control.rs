@@ -1,10 +1,8 @@
 //! A site: controllers in processes of their own, what they keep records in, and nodes.
 
-use std::fs::{self, File};
-use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +11,7 @@ use weft_etcd::local::Members;
 use weft_http::client::{Client, Server};
 use weft_mobility_controller::api;
 use weft_rig::Failure;
+use weft_rig::machine::program::{Program, free_address};
 
 use super::etcd::Etcd;
 use super::nodes::{LATE, NAMES, Nodes, Pauses};
@@ -61,15 +60,8 @@ pub struct Site {
 /// A controller in a process of its own.
 struct Controller {
     name: &'static str,
-    child: Child,
+    program: Program,
     client: Client,
-}
-
-impl Drop for Controller {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl Site {
@@ -84,12 +76,12 @@ impl Site {
             Kept::Folder => None,
             Kept::Etcd => Some(Members::start(folder.path(), 1, &[])?),
         };
-        let places = [free(), free(), free()];
+        let places = [free_address(), free_address(), free_address()];
         let names = match kept {
             Kept::Folder => &REPLICAS[..1],
             Kept::Etcd => &REPLICAS[..],
         };
-        let listen: Vec<_> = names.iter().map(|_| free()).collect();
+        let listen: Vec<_> = names.iter().map(|_| free_address()).collect();
         fs::write(folder.path().join("token"), TOKEN)?;
         for (name, listen) in names.iter().zip(&listen) {
             let text = written(name, *listen, places, (users, window), members.as_ref());
@@ -190,7 +182,7 @@ impl Site {
     /// When the station does not join, or the controller refuses the user.
     pub fn join(&mut self) -> Result<Duration, Failure> {
         let (began, user) = (Instant::now(), self.users + 1);
-        self.nodes.join(free())?;
+        self.nodes.join(free_address())?;
         let site = &*self;
         let is_there = || -> Result<bool, Failure> {
             let nodes: Vec<api::Node> = site.client()?.get("/v1/nodes")?;
@@ -229,8 +221,7 @@ impl Site {
         let began = Instant::now();
         while !done(self) {
             if began.elapsed() > PATIENCE {
-                let says =
-                    self.controllers.iter().map(|one| last_line(self.folder.path(), one.name));
+                let says = self.controllers.iter().map(Controller::last_line);
                 let says = says.collect::<Vec<_>>().join("; ");
                 return Err(format!("waited in vain for {what}: {says}").into());
             }
@@ -243,20 +234,15 @@ impl Site {
 impl Controller {
     fn start(folder: &Path, name: &'static str) -> Result<Controller, Failure> {
         let socket = folder.join(format!("{name}.controller"));
-        let log = File::options().create(true).append(true).open(log(folder, name))?;
-        // It ends with the thread that has started it, however that ends.
-        let child = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL"])
-            .arg(std::env::current_exe()?)
-            .arg("control")
-            .arg(folder.join(format!("{name}.yaml")))
-            .env("WEFT_CONTROLLER_SOCKET", &socket)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()
-            .map_err(|error| format!("setpriv: {error}"))?;
-        Ok(Controller { name, child, client: Client::of("controller", Server::Socket(socket))? })
+        let program = Program::start(&folder.join(format!("{name}.log")), |command| {
+            command.arg("control").arg(folder.join(format!("{name}.yaml")));
+            command.env("WEFT_CONTROLLER_SOCKET", &socket);
+        })?;
+        Ok(Controller { name, program, client: Client::of("controller", Server::Socket(socket))? })
+    }
+
+    fn last_line(&self) -> String {
+        format!("{} says {:?}", self.name, self.program.last_line())
     }
 
     fn leads(&self) -> bool {
@@ -290,25 +276,4 @@ fn written(
          users: [{{first: 1, count: {users}, anchor: gateway, node: a}}]\n",
         nodes.collect::<String>()
     )
-}
-
-/// An address that is free, and stays so: below the ports that connections begin at.
-fn free() -> SocketAddr {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    loop {
-        let number = std::process::id().wrapping_mul(16) + NEXT.fetch_add(1, Ordering::Relaxed);
-        let address = SocketAddr::from(([127, 0, 0, 1], 20_000 + (number % 12_000) as u16));
-        if TcpListener::bind(address).is_ok() {
-            return address;
-        }
-    }
-}
-
-fn log(folder: &Path, name: &str) -> PathBuf {
-    folder.join(format!("{name}.log"))
-}
-
-fn last_line(folder: &Path, name: &str) -> String {
-    let text = fs::read_to_string(log(folder, name)).unwrap_or_default();
-    format!("{name} says {:?}", text.lines().last().unwrap_or("nothing"))
 }
