@@ -187,6 +187,20 @@ pub struct Figure {
     /// Places of a numeric x that have names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<Mark>,
+    /// What stands on top of bars.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tops: Vec<Top>,
+}
+
+/// A few letters on top of a bar.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Top {
+    /// The series of the bar.
+    pub series: String,
+    /// Its place.
+    pub x: Abscissa,
+    /// What stands there.
+    pub text: String,
 }
 
 /// A place on the x axis that has a name: a line stands there.
@@ -208,6 +222,9 @@ pub enum FigureKind {
     Bars,
     /// Bars whose groups are the series and whose colours are the points' names.
     Grouped,
+    /// A box from the 25th to the 75th percentile for each point, as `Bars` stand, with its median
+    /// and whiskers from the 5th to the 95th (percentiles `p5`, `p25`, `p75`, `p95`).
+    Boxes,
 }
 
 /// One axis.

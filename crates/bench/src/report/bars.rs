@@ -3,11 +3,14 @@
 use plotters::style::RGBColor;
 
 use super::area::{Area, DrawError, Room};
-use super::frame::{Entry, Frame, Sample, bar, marker};
+use super::frame::{Entry, Frame, Sample, bar, marker, stroke};
 use super::lines::{bounds_within, named, paper, paper_entries, shown};
 use super::palette::{self, Look};
 use super::scale::{Scale, stands_on};
-use crate::results::{Axis, Figure, FigureKind, PaperValue, Point, Results};
+use crate::results::{Figure, FigureKind, PaperValue, Point, Results};
+
+/// What the axis reaches beyond the highest bar, where something stands on bars.
+const HEADROOM: f64 = 1.6;
 
 /// Bars side by side at named places.
 struct Bars<'a> {
@@ -93,7 +96,7 @@ pub fn draw(
     let step = (room.width() as i32 - 70) / bars.places.len().max(1) as i32;
     let names = names(&bars.places, step, room);
     let lines = names.iter().map(Vec::len).max().unwrap_or(1);
-    let scales = (Scale::of_names(bars.places.len()), scale(&figure.y, &bars, &paper, room));
+    let scales = (Scale::of_names(bars.places.len()), scale(figure, &bars, &paper, room));
     let frame = Frame::draw(area, room, top, scales, ("", &figure.y.text()), lines)?;
     for (place, lines) in names.iter().enumerate() {
         frame.name(place as f64, lines)?;
@@ -102,18 +105,55 @@ pub fn draw(
         if !stands_on(&figure.y, point.mean) {
             continue;
         }
-        let (middle, half) = bars.span(place, colour);
+        let (span, (name, look)) = (bars.span(place, colour), &bars.colours[colour]);
+        if figure.kind == FigureKind::Boxes {
+            draw_box(area, &frame, span, point, look)?;
+            continue;
+        }
+        let (middle, half) = span;
         let corners = [frame.pixel(middle - half, point.mean), frame.foot(middle + half)];
-        bar(area, corners, &bars.colours[colour].1)?;
+        bar(area, corners, look)?;
         if point.ci95.is_some() {
-            let cap = ((half * f64::from(frame.step())) as i32 / 2).clamp(2, 6);
-            frame.whisker(frame.foot(middle).0, point.bounds(), cap)?;
+            frame.whisker(frame.foot(middle).0, point.bounds(), cap(&frame, half))?;
+        }
+        let top = figure.tops.iter().find(|top| top.series == *name && top.x == point.x);
+        if let (Some(top), Room::Wide) = (top, room) {
+            frame.on_top(middle, point.bounds()[1], &top.text)?;
         }
     }
     for value in paper {
         draw_paper(area, &frame, &bars, value)?;
     }
     Ok(())
+}
+
+/// A box with its median, and whiskers; the median alone of a point without percentiles.
+fn draw_box(
+    area: &Area,
+    frame: &Frame,
+    (middle, half): (f64, f64),
+    point: &Point,
+    look: &Look,
+) -> Result<(), DrawError> {
+    let across = |y: f64| [frame.pixel(middle - half, y), frame.pixel(middle + half, y)];
+    if let Some([low, first, third, high]) = quartiles(point) {
+        bar(area, [across(third)[0], across(first)[1]], look)?;
+        let foot = frame.foot(middle).0;
+        frame.whisker(foot, [low, first], cap(frame, half))?;
+        frame.whisker(foot, [third, high], cap(frame, half))?;
+    }
+    stroke(area, &across(point.mean))
+}
+
+/// The 5th, 25th, 75th and 95th percentile.
+fn quartiles(point: &Point) -> Option<[f64; 4]> {
+    let at = |name: &str| point.percentiles.get(name).copied();
+    Some([at("p5")?, at("p25")?, at("p75")?, at("p95")?])
+}
+
+/// How far the ends of a whisker reach, in pixels.
+fn cap(frame: &Frame, half: f64) -> i32 {
+    ((half * f64::from(frame.step())) as i32 / 2).clamp(2, 6)
 }
 
 /// A cross at the place and, if it has the name of one, in the bar; a level line
@@ -139,14 +179,21 @@ fn draw_paper(
     marker(area, frame.pixel(middle, value.value), &palette::paper(None, 0))
 }
 
-fn scale(axis: &Axis, bars: &Bars, paper: &[&PaperValue], room: Room) -> Scale {
+fn scale(figure: &Figure, bars: &Bars, paper: &[&PaperValue], room: Room) -> Scale {
     let points = bars.bars.iter().map(|(_, _, point)| point);
     let mut values: Vec<_> = paper.iter().map(|value| value.value).collect();
+    let is_of_boxes = figure.kind == FigureKind::Boxes;
     for point in points {
         values.push(point.mean);
-        values.extend(bounds_within(point.mean, point.bounds()));
+        match quartiles(point).filter(|_| is_of_boxes) {
+            Some(quartiles) => values.extend(quartiles),
+            None => values.extend(bounds_within(point.mean, point.bounds())),
+        }
     }
-    Scale::over(axis, &values, true, room.ticks(room.height() as i32))
+    if !figure.tops.is_empty() {
+        values.extend(values.iter().copied().reduce(f64::max).map(|most| most * HEADROOM));
+    }
+    Scale::over(&figure.y, &values, true, room.ticks(room.height() as i32))
 }
 
 /// The names of places in lines, for places that are `step` pixels wide. Where one is

@@ -38,7 +38,9 @@ fn ink() -> String {
 fn draw(results: &Results, figure: &Figure, room: Room) -> Result<String, DrawError> {
     let entries = match figure.kind {
         FigureKind::Lines => lines::entries(results, figure),
-        FigureKind::Bars | FigureKind::Grouped => bars::entries(results, figure),
+        FigureKind::Bars | FigureKind::Grouped | FigureKind::Boxes => {
+            bars::entries(results, figure)
+        }
     };
     let size = (room.width(), room.height() + beyond_two_lines(room, &entries));
     let mut svg = String::new();
@@ -47,7 +49,7 @@ fn draw(results: &Results, figure: &Figure, room: Room) -> Result<String, DrawEr
         let top = legend(&area, room, &entries)?;
         match figure.kind {
             FigureKind::Lines => lines::draw(&area, results, figure, room, top)?,
-            FigureKind::Bars | FigureKind::Grouped => {
+            FigureKind::Bars | FigureKind::Grouped | FigureKind::Boxes => {
                 bars::draw(&area, results, figure, room, top)?;
             }
         }

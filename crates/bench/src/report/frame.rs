@@ -202,6 +202,17 @@ impl<'a, 'svg> Frame<'a, 'svg> {
         curve(self.area, &[(self.left, y), (self.right, y)], look)
     }
 
+    /// Writes a few letters upwards, above a value of y at a named place.
+    pub fn on_top(&self, x: f64, y: f64, letters: &str) -> Result<(), DrawError> {
+        const ABOVE: i32 = 6;
+        let (x, y) = self.pixel(x, y);
+        let font = ("sans-serif", self.room.text() - 4).into_font();
+        let font = font.transform(FontTransform::Rotate270).color(&INK);
+        let style = font.pos(Pos::new(HPos::Left, VPos::Center));
+        self.area.draw(&Text::new(letters.to_owned(), (x, y - ABOVE), style))?;
+        Ok(())
+    }
+
     /// Thin lines up from places of x, with their names beside them: each below the one
     /// before, so that those of places close to each other can be read.
     pub fn marks(&self, marks: &[Mark]) -> Result<(), DrawError> {
@@ -242,6 +253,12 @@ pub fn curve(area: &Area, pixels: &[(i32, i32)], look: &Look) -> Result<(), Draw
         (_, 0) => area.draw(&PathElement::new(points.collect::<Vec<_>>(), style))?,
         (dash, gap) => area.draw(&DashedPathElement::new(points, dash, gap, style))?,
     }
+    Ok(())
+}
+
+/// A thick line in ink.
+pub fn stroke(area: &Area, ends: &[(i32, i32); 2]) -> Result<(), DrawError> {
+    area.draw(&PathElement::new(ends.to_vec(), INK.stroke_width(2)))?;
     Ok(())
 }
 

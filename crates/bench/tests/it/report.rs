@@ -5,7 +5,9 @@ use std::path::Path;
 
 use weft_bench::machine::Machine;
 use weft_bench::report;
-use weft_bench::results::{Abscissa, Axis, Figure, FigureKind, PaperValue, Point, Results, Series};
+use weft_bench::results::{
+    Abscissa, Axis, Figure, FigureKind, PaperValue, Point, Results, Series, Top,
+};
 
 fn series(name: &str, points: impl IntoIterator<Item = (Abscissa, f64)>) -> Series {
     let mut series = Series::new(name, "x", "Mpps");
@@ -27,7 +29,16 @@ fn figure(name: &str, kind: FigureKind, log: bool, series: &[&str]) -> Figure {
         baselines: vec!["dpdk-testpmd macswap".to_owned()],
         paper: vec!["weft".to_owned()],
         marks: Vec::new(),
+        tops: Vec::new(),
     }
+}
+
+/// A point with percentiles, and one without.
+fn boxes() -> Series {
+    let mut series = series("boxes", [(64.0.into(), 3.0), (128.0.into(), 5.0)]);
+    let percentiles = [("p5", 0.5), ("p25", 2.0), ("p75", 40.0), ("p95", 900.0)];
+    series.points[0] = series.points[0].clone().with_percentiles(percentiles);
+    series
 }
 
 /// Lines and bars, linear and logarithmic, with zeros, large numbers, long names
@@ -40,6 +51,7 @@ fn results() -> Results {
         series("dpdk-testpmd macswap", line(1e7)),
         series("<script>alert(1)</script>", line(1e-7)),
         series("bars", ["kernel forwarding", "AF_XDP"].map(|name| (name.into(), 3.0))),
+        boxes(),
         series("empty", []),
     ];
     let lines = ["weft", "dpdk-testpmd macswap", "<script>alert(1)</script>"];
@@ -48,6 +60,15 @@ fn results() -> Results {
         figure("lines-log", FigureKind::Lines, true, &lines),
         figure("bars", FigureKind::Bars, false, &["bars", "weft"]),
         figure("grouped", FigureKind::Grouped, true, &["bars"]),
+        Figure {
+            tops: vec![Top {
+                series: "bars".to_owned(),
+                x: "AF_XDP".into(),
+                text: "97 %".to_owned(),
+            }],
+            ..figure("tops", FigureKind::Bars, true, &["bars"])
+        },
+        figure("boxes", FigureKind::Boxes, true, &["boxes", "weft"]),
         figure("nothing", FigureKind::Lines, true, &["empty", "not there"]),
         figure("no-bars", FigureKind::Bars, false, &["empty"]),
     ];
@@ -89,6 +110,13 @@ fn everything_lies_within(svg: &str) {
         let words = text.text().unwrap_or_default().trim();
         let long = words.chars().count() as f64 * number(text, "font-size") / 1.24 * 0.6;
         let (x, y) = (number(text, "x"), number(text, "y"));
+        if text.attribute("transform").is_some_and(|turn| turn.contains("rotate")) {
+            assert!(
+                y - long >= 0.0 && y <= height && (0.0..=width).contains(&x),
+                "`{words}` at {y}"
+            );
+            continue;
+        }
         let left = match text.attribute("text-anchor") {
             Some("middle") => x - long / 2.0,
             Some("end") => x - long,

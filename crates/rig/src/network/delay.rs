@@ -15,14 +15,23 @@ use crate::Rig;
 use crate::network::environments::Loopback;
 
 /// The percentiles that are kept beside the median, by name and share.
-const PERCENTILES: [(&str, f64); 4] = [("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
+const PERCENTILES: [(&str, f64); 8] = [
+    ("p5", 0.05),
+    ("p25", 0.25),
+    ("p75", 0.75),
+    ("p90", 0.9),
+    ("p95", 0.95),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+    ("max", 1.0),
+];
 
 /// How long packets were on their way, in microseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delay {
     /// The median.
     pub median: f64,
-    /// Higher percentiles, by name: `p90`, `p99`, `p99.9`, `max`.
+    /// Other percentiles, by name: `p5`, `p25`, `p75`, `p90`, `p95`, `p99`, `p99.9`, `max`.
     pub percentiles: Vec<(&'static str, f64)>,
 }
 
@@ -91,8 +100,10 @@ mod tests {
     fn percentiles_are_told_in_microseconds() {
         let delay = Delay::of(&delays((1..=1000).map(|n| n * 1000))).unwrap();
         assert!((delay.median - 500.0).abs() < 1.0, "{delay:?}");
-        let (name, p99) = delay.percentiles[1];
-        assert!(name == "p99" && (p99 - 990.0).abs() < 1.0, "{delay:?}");
+        for (name, micros) in [("p5", 50.0), ("p25", 250.0), ("p99", 990.0), ("max", 1000.0)] {
+            let known = delay.percentiles.iter().find(|(known, _)| *known == name);
+            assert!(known.is_some_and(|(_, at)| (at - micros).abs() < 1.0), "{name}: {delay:?}");
+        }
     }
 
     #[test]

@@ -121,12 +121,13 @@ pub(super) fn conclude(
     let names: Vec<String> = known.iter().map(|(_, name)| calibrated(name)).collect();
     let baselines: Vec<String> = baselines.iter().map(|name| calibrated(name)).collect();
     let caption = format!(
-        "As fig. 3 of Pinczel et al.: medians of the delay at {} packets per second, less the \
+        "As fig. 3 of Pinczel et al.: the delay at {} packets per second by frame size, less the \
          median of the generator's way straight to the receiver, over a ring or a veth pair, at \
-         the same rate. Beside each median the table has higher percentiles, less the same.",
+         the same rate. A box has the middle half of the packets, its line is the median, and \
+         whiskers leave out 5 % at either end. The table has further percentiles.",
         parameters.delay_pps
     );
-    figure("delay", "Delay by kind of I/O", FigureKind::Lines, names.iter().map(String::as_str))
+    figure("delay", "Delay by kind of I/O", FigureKind::Boxes, names.iter().map(String::as_str))
         .caption(&caption)
         .axes(Axis::linear("Frame size", "B"), Axis::log("Delay", "µs"))
         .baselines(baselines.iter().map(String::as_str))

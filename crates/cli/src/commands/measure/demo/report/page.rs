@@ -139,6 +139,7 @@ fn figure(name: &str, title: &str, series: &[String]) -> Figure {
         baselines: Vec::new(),
         paper: Vec::new(),
         marks: Vec::new(),
+        tops: Vec::new(),
     }
 }
 
