@@ -109,6 +109,7 @@ quick: &tiny
   lengths: [1]
   function: {function: pass}
   compositions: [call, thread]
+  processor: {length: 1, rates: [1000, 20000]}
 full: *tiny
 papers: *tiny
 YAML
@@ -129,7 +130,10 @@ names = {"cycles_per_function_call", "cycles_per_function_thread", "fused_over_c
 assert names <= length.keys(), (length, notes)
 delay, notes = derived("chain-delay")
 names = {f"delay_us_p50_{way}_{how}" for way in ("call", "thread") for how in ("busy", "adaptive")}
+names |= {f"processor_percent_{how}_at_{end}" for how in ("busy", "adaptive") for end in ("least", "most")}
 assert names <= delay.keys(), (delay, notes)
+# One that sleeps takes less, whatever else the machine does.
+assert delay["processor_percent_adaptive_at_least"] < delay["processor_percent_busy_at_least"], delay
 PY
 }
 

@@ -269,7 +269,21 @@ pub fn bar(area: &Area, corners: [(i32, i32); 2], look: &Look) -> Result<(), Dra
     if look.peer {
         stripes(area, corners, look)?;
     }
+    if look.repeated {
+        uprights(area, corners, look)?;
+    }
     area.draw(&Rectangle::new(corners, look.colour.stroke_width(1)))?;
+    Ok(())
+}
+
+/// Upright lines within a bar: another one has its colour.
+fn uprights(area: &Area, corners: [(i32, i32); 2], look: &Look) -> Result<(), DrawError> {
+    const APART: usize = 5;
+    let colour = if look.hollow { look.colour.mix(1.0) } else { WHITE.mix(0.8) };
+    let [(left, one), (right, other)] = corners;
+    for x in (left.min(right) + 3..left.max(right)).step_by(APART) {
+        area.draw(&PathElement::new(vec![(x, one), (x, other)], colour.stroke_width(1)))?;
+    }
     Ok(())
 }
 

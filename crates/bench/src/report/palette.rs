@@ -51,6 +51,8 @@ pub struct Look {
     pub hollow: bool,
     /// Other programs, measured in the same run: dotted, with half-filled bars.
     pub peer: bool,
+    /// Its colour is that of an earlier series, too: bars have upright lines.
+    pub repeated: bool,
 }
 
 /// Dots of the curves of other programs.
@@ -69,6 +71,7 @@ pub fn look(index: usize, baseline: bool) -> Look {
         marker: MARKERS[index % MARKERS.len()],
         hollow: baseline,
         peer: false,
+        repeated: index > COLOURS.len(),
     }
 }
 
@@ -76,7 +79,7 @@ pub fn look(index: usize, baseline: bool) -> Look {
 /// name, if there is one, and the shape tells others from each other.
 pub fn paper(colour: Option<RGBColor>, index: usize) -> Look {
     let (colour, marker) = (colour.unwrap_or(INK), PAPER_MARKERS[index % PAPER_MARKERS.len()]);
-    Look { colour, dash: DASHES[2], marker, hollow: false, peer: false }
+    Look { colour, dash: DASHES[2], marker, hollow: false, peer: false, repeated: false }
 }
 
 #[cfg(test)]

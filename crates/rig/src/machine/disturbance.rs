@@ -81,6 +81,11 @@ impl Look {
 }
 
 impl Between {
+    /// The share of the time that the thread had the processor, from 0 to 1.
+    pub fn share_running(&self) -> f64 {
+        (self.running.as_secs_f64() / self.length.as_secs_f64().max(1e-9)).min(1.0)
+    }
+
     /// The share of the time that was taken away, from 0 to 1.
     pub fn disturbance(&self) -> f64 {
         (self.taken.as_secs_f64() / self.length.as_secs_f64().max(1e-9)).min(1.0)

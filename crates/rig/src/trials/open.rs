@@ -19,6 +19,7 @@ use weft_traffic::{Expected, Load, Rate, Receiver, Source, Stream};
 use crate::Burner;
 use crate::Composed;
 use crate::Failure;
+use crate::Look;
 use crate::Rig;
 use crate::machine::control_group::ControlGroup;
 use crate::search::{SystemUnderTest, Trial};
@@ -148,6 +149,9 @@ pub struct Work {
     pub dropped: u64,
     /// The share of the time that went in gaps longer than the queue holds.
     pub disturbance: f64,
+    /// The share of the time that the worker's thread had its core; none where traffic takes turns
+    /// with it.
+    pub running: Option<f64>,
 }
 
 /// A node between a generator and a receiver.
@@ -214,7 +218,7 @@ impl Ends {
         let mut source = Source::of(&load)?;
         let expected = load.shares.iter().map(|share| Expected::of(&share.template, share.users));
         let mut receiver = Receiver::new(expected);
-        let look = crate::Look::now(core)?;
+        let look = Look::now(core)?;
         let start = Instant::now();
         while start.elapsed() < offer.duration {
             for _ in 0..TURNS {
@@ -321,10 +325,10 @@ impl<'r> OpenLoop<'r> {
         let before = Seen::of(&self.composed.node.agent().snapshot());
         let longest = self.longest_round(&offer.load);
         let mut round = Rounds::new(longest, Burner::new(self.rig.slow_down), self.composed.pause);
-        let arrivals = match self.is_shared {
-            true => self.in_turn(offer, &mut round),
-            false => self.side_by_side(offer, &mut round),
-        }?;
+        let (arrivals, running) = match self.is_shared {
+            true => (self.in_turn(offer, &mut round)?, None),
+            false => self.side_by_side(offer, &mut round)?,
+        };
         let after = Seen::of(&self.composed.node.agent().snapshot());
         let received = after.received - before.received;
         let work = Work {
@@ -334,13 +338,18 @@ impl<'r> OpenLoop<'r> {
             refused_cycles: after.cycles_to_classify(&before),
             dropped: after.dropped - before.dropped,
             disturbance: round.in_gaps as f64 / round.all.max(1) as f64,
+            running,
         };
         let disturbance = work.disturbance.max(arrivals.disturbance);
         Ok(((arrivals, work), disturbance))
     }
 
-    /// Node and traffic on a core each.
-    fn side_by_side(&mut self, offer: &Offer, round: &mut Rounds) -> Result<Arrivals, Failure> {
+    /// Node and traffic on a core each; also the share of the time that the node had its core.
+    fn side_by_side(
+        &mut self,
+        offer: &Offer,
+        round: &mut Rounds,
+    ) -> Result<(Arrivals, Option<f64>), Failure> {
         let (worker, ends, done) =
             (&mut self.composed.node.workers()[0], &mut self.ends, AtomicBool::new(false));
         let (rig, polls, group) = (self.rig, AtomicBool::new(false), self.group.as_ref());
@@ -349,9 +358,10 @@ impl<'r> OpenLoop<'r> {
                 let _registration = rig.eal.register_thread();
                 pin_to_core(rig.cores.system)?;
                 group.map_or(Ok(()), ControlGroup::enter)?;
+                let look = Look::now(rig.cores.system)?;
                 polls.store(true, Ordering::Release);
                 round.run(worker, &done);
-                Ok::<_, std::io::Error>(())
+                Ok::<_, std::io::Error>(look.since()?.share_running())
             });
             // A thread may be late to get its core, and traffic would be over before it has.
             while !polls.load(Ordering::Acquire) && !system.is_finished() {
@@ -359,8 +369,8 @@ impl<'r> OpenLoop<'r> {
             }
             let arrivals = rig.offer(ends, offer);
             done.store(true, Ordering::Release);
-            system.join().map_err(|_| "the measured thread panicked")??;
-            arrivals
+            let running = system.join().map_err(|_| "the measured thread panicked")??;
+            Ok((arrivals?, Some(running)))
         })
     }
 

@@ -9,6 +9,7 @@ use weft_traffic::Rate;
 
 use crate::experiment::Study;
 use crate::experiments::chain::chains::{Part, chain_of};
+use crate::experiments::chain::processor::ProcessorTime;
 use crate::experiments::failed::Failed;
 use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, FigureKind, PaperValue, Results};
@@ -56,6 +57,8 @@ pub struct Parameters {
     function: Part,
     /// How they are run.
     compositions: Vec<Composition>,
+    /// What a worker takes at each load.
+    processor: ProcessorTime,
 }
 
 /// What a thread does while there is nothing to do.
@@ -70,7 +73,7 @@ impl Study for ChainDelay {
     const TITLE: &'static str = "How long packets are in a chain";
     const VARIES: &'static str =
         "functions in a chain at low load, under each composition, polled and with sleep";
-    const PAPER: &'static str = "Hahn et al., table 2";
+    const PAPER: &'static str = "Hahn et al., table 2, and power saving";
     const FILE: &'static str = include_str!("../../../../../experiments/chain-delay.yaml");
     type Parameters = Parameters;
 
@@ -107,7 +110,10 @@ impl Study for ChainDelay {
             }
         })?;
         failed.tell(run);
-        Ok(())
+        // Its nodes take memory, and have no part in what follows.
+        drop(standing);
+        let of_trial = (parameters.repetitions, parameters.frame_bytes, offer.duration);
+        parameters.processor.measure(run, &parameters.function, of_trial)
     }
 
     fn conclude(parameters: &Parameters, results: &mut Results) {
@@ -143,6 +149,8 @@ impl Study for ChainDelay {
                 .paper(papers)
         });
         results.figures = figures.into_iter().filter_map(|one| one.of(results)).collect();
+        parameters.processor.derive(results);
+        results.figures.extend(parameters.processor.figure(results));
     }
 }
 

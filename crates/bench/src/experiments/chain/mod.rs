@@ -8,6 +8,7 @@ pub(crate) mod in_turn;
 pub(crate) mod length;
 pub(crate) mod mix;
 pub(crate) mod overload;
+pub(crate) mod processor;
 pub(crate) mod size_sweep;
 pub(crate) mod software_links;
 pub(crate) mod throughput;
