@@ -161,8 +161,10 @@ fi
 
 asked() {
     in_ns n "$WEFT" check --devices --json "$netns_work/node.yaml" >"$netns_work/asked.json" || return
-    jq -e '.ports[0] | .can.driver == "net_af_packet" and .can.rxQueues == 2 and .queues == 2' \
-        "$netns_work/asked.json"
+    jq -e '.ports[0] | .can.driver == "net_af_packet" and .can.rxQueues == 2 and .queues == 2 and
+        .can.wakes == "socket"' "$netns_work/asked.json" &&
+        in_ns n "$WEFT" check --devices "$netns_work/node.yaml" |
+        grep -q 'access: an idle worker sleeps until its socket has packets'
 }
 
 too_many() {

@@ -14,18 +14,6 @@ gain_privileges "$@"
 [ -c /dev/net/tun ] || skip_script "there is no /dev/net/tun"
 start_namespaces
 
-# bridge WIRE TAP: the two become one link.
-bridge() {
-    in_ns n ip link add "br-$1" type bridge forward_delay 0 &&
-        in_ns n ip link set "$1" master "br-$1" &&
-        in_ns n ip link set "$2" master "br-$1" &&
-        in_ns n ip link set "br-$1" up
-}
-
-bridges() {
-    bridge "$PORT_ACCESS" tap-access && bridge "$PORT_CORE" tap-core
-}
-
 ports_are_up() {
     equal "ports that are up" 2 "$(of_node '[.ports[] | select(.up)] | length')"
 }
@@ -48,16 +36,14 @@ one_tap_goes() {
 
 build_hosts
 write_node net_tap0,iface=tap-access net_tap1,iface=tap-core
-# A bridge keeps what is addressed to the kernel's side of a TAP device.
-sed -i 's/direction: uplink/&\n    mac: 02:00:00:00:00:11/
-    s/direction: downlink/&\n    mac: 02:00:00:00:00:12/' "$netns_work/node.yaml"
+own_macs
 if ! start_node "$netns_work/node.yaml"; then
     fail "TAP: node starts" "$(cat "$netns_work/node.log")"
     close_report
     exit
 fi
 pass "TAP: node starts"
-check "TAP: bridges" bridges
+check "TAP: bridges" bridge_taps
 check "TAP: ports are up" ports_are_up
 check "TAP: no echo is lost" echoes
 check "TAP: one device goes, the other one works" one_tap_goes

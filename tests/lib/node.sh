@@ -230,3 +230,33 @@ lossless() {
     in_ns "$side" grep -HEv '^0$' /sys/class/net/{eth0,station}/statistics/{rx,tx}_{dropped,errors} 2>/dev/null
     return 1
 }
+
+# own_macs: ports on TAP devices have addresses of their own, as a bridge keeps what is addressed to
+# the kernel's side of them.
+own_macs() {
+    local port
+    for port in uplink/11 downlink/12; do
+        sed -i "s/direction: ${port%/*}\$/&\n    mac: 02:00:00:00:00:${port#*/}/
+            s/direction: ${port%/*},/& mac: '02:00:00:00:00:${port#*/}',/" "$netns_work/node.yaml"
+    done
+}
+
+# bridge_taps: the node's TAP devices tap-access and tap-core become one link each with the wires of
+# the hosts.
+bridge_taps() {
+    bridge_tap "$PORT_ACCESS" tap-access && bridge_tap "$PORT_CORE" tap-core
+}
+
+# bridge_tap WIRE TAP
+bridge_tap() {
+    in_ns n ip link add "br-$1" type bridge forward_delay 0 &&
+        in_ns n ip link set "$1" master "br-$1" &&
+        in_ns n ip link set "$2" master "br-$1" &&
+        in_ns n ip link set "br-$1" up
+}
+
+# unbridge_taps: the wires are free again.
+unbridge_taps() {
+    in_ns n ip link delete "br-$PORT_ACCESS"
+    in_ns n ip link delete "br-$PORT_CORE"
+}

@@ -47,7 +47,7 @@ pub use error::{Error, Result};
 pub use port::{
     Capabilities, Checksums, FlowField, FlowId, FlowLevel, FlowMatch, FlowRefusal, FlowRule,
     FlowSupport, FlowTaking, Holder, Ingress, Link, Port, PortOptions, PortStatistics, RxQueue,
-    Spreading, Steering, SteeringKey, SteeringRun, TxQueue, await_delivery, close_inherited,
+    Spreading, Steering, SteeringKey, SteeringRun, TxQueue, Wakes, await_delivery, close_inherited,
     devices_sum_udp, is_pci_address, is_shared, keep_from_children, kernel_offloads, may_steer,
     pci_addresses,
 };

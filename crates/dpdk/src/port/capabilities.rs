@@ -64,6 +64,31 @@ pub struct Capabilities {
     pub channels: Option<String>,
     /// Whether an open port changes that itself, and puts it back as it closes.
     pub changes_channels: bool,
+    /// What would tell an idle worker that packets have come.
+    pub wakes: Wakes,
+}
+
+/// What tells an idle worker that packets have come to its queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wakes {
+    /// Nothing: it looks again and again.
+    #[default]
+    Nothing,
+    /// The socket of each queue.
+    Socket,
+    /// The driver, if it gives each queue an interrupt; that shows when the device is started.
+    Driver,
+}
+
+impl Wakes {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Wakes::Nothing => "nothing",
+            Wakes::Socket => "socket",
+            Wakes::Driver => "driver",
+        }
+    }
 }
 
 /// How packets come to a port's receive queues.
@@ -142,6 +167,7 @@ impl Capabilities {
             flows: Vec::new(),
             channels: None,
             changes_channels: false,
+            wakes: Wakes::Nothing,
         }
     }
 }

@@ -58,6 +58,8 @@ struct Can {
     used: Vec<&'static str>,
     /// Fields of packets that its flow rules can compare.
     flow_rules: Vec<String>,
+    /// What tells an idle worker of packets: `socket`, `driver` or `nothing`.
+    wakes: &'static str,
 }
 
 /// Asks the devices of one node, none of which is started.
@@ -98,6 +100,7 @@ fn ask(eal: &Eal, blueprint: &Blueprint, plan: &PortPlan) -> Asked {
             && blueprint.workers.count > 1
             && usize::from(plan.queues) >= blueprint.workers.count,
         checksums: plan.checksums,
+        interrupts: blueprint.workers.sleeps_until_woken(),
         sends_own_buffers: blueprint.sends_own_buffers(),
         mtu: plan.mtu,
         ..PortOptions::default()
@@ -136,6 +139,7 @@ impl From<Capabilities> for Can {
             tx_offloads: can.tx_offloads,
             used: can.used,
             flow_rules: can.flows,
+            wakes: can.wakes.name(),
         }
     }
 }
@@ -183,6 +187,17 @@ fn warnings(
     warnings
 }
 
+/// What an idle worker does at a port.
+fn when_idle(wakes: &str) -> &'static str {
+    match wakes {
+        "socket" => "an idle worker sleeps until its socket has packets",
+        "driver" => {
+            "an idle worker sleeps until packets come, if the driver gives each queue an interrupt"
+        }
+        _ => "an idle worker looks for packets again and again",
+    }
+}
+
 fn text(ports: &[Asked]) -> String {
     let head = ["port", "driver", "socket", "rx queues", "tx queues", "hashes", "table", "will be"];
     let mut table = Table::new(&head, usize::MAX);
@@ -217,6 +232,7 @@ fn text(ports: &[Asked]) -> String {
         if let Some(can) = &port.can {
             let used = if can.used.is_empty() { "nothing".into() } else { can.used.join(", ") };
             text.push_str(&format!("{}: will be used: {used}\n", port.port));
+            text.push_str(&format!("{}: {}\n", port.port, when_idle(can.wakes)));
             if !can.flow_rules.is_empty() {
                 let fields = can.flow_rules.join(", ");
                 let name = &port.port;
