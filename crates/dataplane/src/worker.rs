@@ -31,7 +31,7 @@ use self::ending::{drop_malformed, refuse_sessions};
 pub use self::idle::Idle;
 use self::overload::DelayBound;
 pub use self::state::{BurstState, WorkerParts};
-pub use self::upgrade::{Copies, Seen, Uncarried, digest};
+pub use self::upgrade::{Copies, Direct, END_OF_RELAYED, Relayed, Seen, Uncarried, digest};
 use crate::buffering::limits::Limits;
 use crate::buffering::queues::Queues;
 use crate::classify::{Classified, Classifier};

@@ -24,7 +24,9 @@ use weft_vf::{Nic, Switch};
 
 pub use self::bgp::{BgpPeerPlan, BgpPlan};
 pub use self::functions::{Composition, FunctionPlan, ProcessPlan, VfPlan};
-pub use self::handover::{HandoverPlan, HandoverSecurity, MovingUsers, StandbyPlan};
+pub use self::handover::{
+    HandoverPlan, HandoverSecurity, MovingUsers, SitePlan, StandbyPlan,
+};
 pub use self::ipfix::{IpfixPlan, IpfixTransport};
 pub use self::pfcp::{PfcpChainPlan, PfcpInterfacePlan, PfcpNodeId, PfcpPlan, PfcpSide};
 pub use self::ports::PortPlan;
@@ -74,6 +76,8 @@ pub struct Blueprint {
     pub state: Option<StatePlan>,
     /// Its part in a pair of nodes for one set of users.
     pub standby: Option<StandbyPlan>,
+    /// The site that it is of.
+    pub site: Option<SitePlan>,
     /// How users move between this node and others.
     pub handover: Option<HandoverPlan>,
     /// How control planes drive the node.

@@ -35,7 +35,7 @@ pub use paths::PathFile;
 pub use pfcp::{PfcpChain, PfcpFile, PfcpInterface};
 pub use process::{OnFailure, ProcessFile, ProcessLimitsFile, RestartFile, StartedBy, TagsBy};
 pub use remote::RemoteFile;
-pub use standby::StandbyFile;
+pub use standby::{SiteFile, StandbyFile};
 pub use state::StateFile;
 pub use thread::{ThreadFile, ThreadOf};
 pub use users::{Flow, Group, Match, Users};
@@ -108,6 +108,9 @@ pub struct NodeFile {
     pub state: Option<StateFile>,
     /// Another node that takes over when this one dies; without it, none does.
     pub standby: Option<StandbyFile>,
+    /// The site that the node is of; without it, and without `handover` and `standby`, it is of
+    /// none.
+    pub site: Option<SiteFile>,
     /// How users move between this node and others; without it, they do not.
     pub handover: Option<HandoverFile>,
     /// How control planes drive the node by PFCP; without it, they do not.

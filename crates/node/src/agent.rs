@@ -48,7 +48,9 @@ pub(crate) use self::upgrade::{
     FORMAT, Piece, Prepared, check_functions, check_places, has_vf, named_slots, part_in_moves,
     position, take_neighbours, versions,
 };
-pub use self::upgrade::{Offer, OfferedFunction, OfferedNeighbour};
+pub use self::upgrade::{
+    Offer, OfferedFunction, OfferedNeighbour, OfferedShare, SharedAddresses, SharedInterface,
+};
 use crate::bearer::{Event, Listeners, Subscribers};
 use crate::functions::Functions;
 use crate::gtpu_peers::GtpuPeers;

@@ -28,13 +28,14 @@ mod subscribers;
 mod workers;
 
 pub use agent::{
-    Agent, Answer, Changed, Handle, Lease, Offer, OfferedFunction, OfferedNeighbour, StandbyView,
+    Agent, Answer, Changed, Handle, Lease, Offer, OfferedFunction, OfferedNeighbour, OfferedShare,
+    SharedAddresses, SharedInterface, StandbyView,
     StateView, Stopped, Wanted, Watching, paths, show, usage,
 };
 pub use error::{BuildError, NotComposed, Refused};
 pub use migration::{contexts, transfer};
 pub use node::{
-    Beside, HandedOver, Node, PortTransfer, Predecessor, Running, StandingNode, TakeOverError,
+    Beside, GivenShare, HandedOver, Node, PortTransfer, Predecessor, Running, StandingNode, TakeOverError,
     UpgradeError,
 };
 pub use weft_dataplane::worker::Idle;

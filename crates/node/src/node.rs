@@ -30,7 +30,7 @@ use crate::node::threads::PollingThreads;
 pub use self::conversation::{PortTransfer, UpgradeError};
 pub use self::standing::StandingNode;
 pub use self::successor::{Predecessor, TakeOverError};
-pub use self::upgrade::{Beside, HandedOver};
+pub use self::upgrade::{Beside, GivenShare, HandedOver};
 
 /// Pause of the agent when there was nothing to do, unless it is woken.
 const AGENT_PAUSE: Duration = Duration::from_micros(500);

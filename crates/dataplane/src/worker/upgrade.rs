@@ -1,6 +1,7 @@
 //! A worker of a node that another process goes on with, and one of the node that goes on.
 
 mod in_flight;
+mod relayed;
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use weft_dpdk::Batch;
 
 pub use self::in_flight::Uncarried;
+pub use self::relayed::{Direct, END_OF_RELAYED, Relayed};
 use super::{BURST, Worker};
 use crate::command::attachment::Inlet;
 

@@ -24,6 +24,7 @@ pub mod n4;
 mod pair;
 mod replica;
 mod running;
+pub mod shares;
 mod standing;
 pub mod surroundings;
 

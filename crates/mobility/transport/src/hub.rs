@@ -11,7 +11,7 @@ use weft_mobility_protocol::{Envelope, NodeId};
 
 use crate::channel::Channel;
 use crate::hello::{HelloError, PeerAddress};
-use crate::note::{Load, Note, Process, Registered, Report, Upgrade};
+use crate::note::{Load, Note, Process, Registered, Report, Share, Upgrade};
 use crate::options::Options;
 use crate::stream::Ended;
 
@@ -38,6 +38,8 @@ pub enum Event {
     Upgrade(Upgrade),
     /// A node has said which process it is.
     Process(NodeId, Process),
+    /// A node, or the controller, has said a step of a share's move.
+    Share(NodeId, Share),
 }
 
 /// Who is given what arrives; false when there is no room for it.
@@ -265,6 +267,11 @@ impl Hub {
             (Note::Load(load), true, false) => self.tell(Event::Loaded(from, load)),
             (Note::Upgrade(upgrade), false, true) => self.tell(Event::Upgrade(upgrade)),
             (Note::Process(process), true, false) => self.tell(Event::Process(from, process)),
+            (Note::Share(share), is_controller, of_controller)
+                if is_controller != of_controller && share.step.is_of_node() == is_controller =>
+            {
+                self.tell(Event::Share(from, share));
+            }
             _ => return Err(HelloError::Value.into()),
         }
         Ok(())

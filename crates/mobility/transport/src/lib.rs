@@ -33,6 +33,7 @@ mod stream;
 mod token;
 mod transport;
 
+pub use channel::direct;
 pub use hello::PeerAddress;
 pub use hub::{Event, Statistics};
 pub use note::{Load, Note, Registered, Registration, Report};

@@ -105,3 +105,14 @@ pub struct StandbyPlan {
     /// Whether that is meant, beyond this machine.
     pub plaintext: bool,
 }
+
+/// The site that a node is of, where it says nothing else of that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SitePlan {
+    /// The number of this node.
+    pub node: NodeId,
+    /// How connections are enciphered; none when they are not.
+    pub security: Option<HandoverSecurity>,
+    /// Whether that is meant, beyond this machine.
+    pub plaintext: bool,
+}

@@ -54,6 +54,7 @@ pub(super) fn blueprint(
     let limits = frame::limits(file, source);
     let state = file.state.as_ref().map(|state| frame::state(state, source));
     let standby = standby::plan(file, source);
+    let site = standby::site(file, source);
     let ipfix =
         file.ipfix.as_ref().map(|ipfix| peers::ipfix::plan(ipfix, file, &functions, source));
     let moving = handover::Scene {
@@ -98,6 +99,7 @@ pub(super) fn blueprint(
         functions: functions_made,
         state,
         standby,
+        site,
         handover,
         pfcp,
         gtpu,

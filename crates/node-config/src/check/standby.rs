@@ -3,7 +3,7 @@
 use weft_mobility_protocol::NodeId;
 
 use super::{handover, within};
-use crate::blueprint::StandbyPlan;
+use crate::blueprint::{SitePlan, StandbyPlan};
 use crate::locate::Source;
 use crate::mistake::Mistake;
 use crate::yaml::NodeFile;
@@ -34,6 +34,22 @@ pub(super) fn plan(file: &NodeFile, source: &mut Source<'_>) -> Option<StandbyPl
         security,
         plaintext: standby.plaintext,
     })
+}
+
+/// The plan of the node's part in a site.
+pub(super) fn site(file: &NodeFile, source: &mut Source<'_>) -> Option<SitePlan> {
+    let site = file.site.as_ref()?;
+    within(source, "site.node", site.node.into(), 1, u32::MAX.into());
+    if file.handover.is_some() || file.standby.is_some() {
+        let message = "a node with `handover` or `standby` is of a site already";
+        source.wrong("site", message).hint("give one of them");
+    }
+    let (name, tls) = (file.metadata.name.as_str(), site.tls.as_ref());
+    let security = tls.map(|tls| handover::security("site", (name, tls), source));
+    if site.tls.is_some() && site.plaintext {
+        source.wrong("site.plaintext", "connections have `tls`, so none is in plain text");
+    }
+    Some(SitePlan { node: NodeId(site.node), security, plaintext: site.plaintext })
 }
 
 /// What is probably not meant.

@@ -1,4 +1,4 @@
-//! Another node that stands by.
+//! Another node that stands by, and a site that the node is of.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -25,6 +25,23 @@ pub struct StandbyFile {
     pub buffer: u32,
     /// Certificates, by which connections with the other node and the controller are
     /// enciphered.
+    pub tls: Option<HandoverTls>,
+    /// Whether connections beyond this machine may do without `tls`: who reads them has the
+    /// keys of users, and who knows the token speaks for any node.
+    #[serde(default)]
+    pub plaintext: bool,
+}
+
+/// The node is one of a site, whose controller knows it: it may be drained, and be a spare node. A
+/// node with `handover` or `standby` is that already.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "NodeSite")]
+pub struct SiteFile {
+    /// The number by which the controller knows this node.
+    #[schemars(range(min = 1))]
+    pub node: u32,
+    /// Certificates, by which connections with the controller and other nodes are enciphered.
     pub tls: Option<HandoverTls>,
     /// Whether connections beyond this machine may do without `tls`: who reads them has the
     /// keys of users, and who knows the token speaks for any node.

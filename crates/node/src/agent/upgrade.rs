@@ -5,6 +5,7 @@
 //! From the beginning to the end the store is closed and commands are refused.
 
 mod processes;
+mod share;
 
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ use weft_node_config::{Blueprint, Composition};
 use weft_state::{Change, Collection, Kind, Records, StateError, Store};
 
 pub(crate) use self::processes::{Piece, ProcessContexts};
+pub use self::share::{OfferedShare, SharedAddresses, SharedInterface};
 use super::provisioning::Provisioning;
 use super::restore::{Restoration, tell_lost};
 use super::state::{ALL, BEARERS, DEDICATED, Keeping, Restored, change_of, life, names, started};
@@ -81,6 +83,9 @@ pub struct Offer {
     pub functions: Vec<OfferedFunction>,
     /// Neighbours that its ports know.
     pub neighbours: Vec<OfferedNeighbour>,
+    /// What others know it by, where another node is to have that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<OfferedShare>,
 }
 
 /// A function of the node.
@@ -196,6 +201,7 @@ impl Offering<'_> {
             ports: self.node.ports.iter().filter_map(|port| port.port_device().offered()).collect(),
             functions: functions.collect(),
             neighbours: neighbours.collect(),
+            share: None,
         })
     }
 

@@ -25,6 +25,10 @@
 //! - READY 0: the new process has built nothing. It opens its ports once the old one has closed the
 //!   conversation behind YOURS.
 //!
+//! READY 3 is for a process at another machine, to which its node gives its
+//! [share](crate::agent::Share): OPENED has the MAC addresses of its ports (JSON, by name), and
+//! packets that come meanwhile wait at the old process, which relays them behind YOURS.
+//!
 //! READY 2 is for an old process that says in its offer what its ports are like. Until YOURS either
 //! may say REFUSED with a reason, or go away, and the old process goes on. Each message is its kind
 //! (u8), the length of what follows (u32, little endian), and that.
@@ -65,6 +69,8 @@ pub enum PortTransfer {
     Beside,
     /// This process closes them, and the other one, which has built the rest, opens them.
     InTurn,
+    /// The other process is at another machine, and has ports of its own with the same addresses.
+    Elsewhere,
 }
 
 impl PortTransfer {
@@ -82,6 +88,7 @@ impl PortTransfer {
             [0] => Ok(PortTransfer::Behind),
             [1] => Ok(PortTransfer::Beside),
             [2] => Ok(PortTransfer::InTurn),
+            [3] => Ok(PortTransfer::Elsewhere),
             _ => Err(UpgradeError::Foreign("ports that go over in no known way")),
         }
     }

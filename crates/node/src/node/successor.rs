@@ -1,6 +1,7 @@
 //! The new process: has the node from another one.
 
 mod built;
+mod elsewhere;
 mod in_turn;
 
 use std::os::unix::net::UnixStream;
@@ -123,6 +124,11 @@ impl Predecessor {
             self.refuse(&why);
             return Err(UpgradeError::Refused(why).into());
         }
+        self.ask_for_all(blueprint)
+    }
+
+    /// Asks for what goes over before packets stop.
+    fn ask_for_all(&mut self, blueprint: &Blueprint) -> Result<(), TakeOverError> {
         let mut accept = std::process::id().to_le_bytes().to_vec();
         let wanted = versions(&self.offer, blueprint).into_iter().flatten();
         accept.extend(wanted.flat_map(u16::to_le_bytes));
@@ -253,7 +259,7 @@ impl Predecessor {
         match self.port_transfer(&blueprint) {
             PortTransfer::Beside => self.take_beside(eal, (blueprint, store), ours),
             PortTransfer::InTurn => self.take_in_turn(eal, (blueprint, store), ours),
-            PortTransfer::Behind => self.take_behind(eal, (blueprint, store), ours),
+            _ => self.take_behind(eal, (blueprint, store), ours),
         }
     }
 
@@ -402,7 +408,7 @@ impl Predecessor {
         let records: &(dyn Records + Sync) = &self.records;
         restore_compositions(&mut blueprint, records).map_err(BuildError::from)?;
         let (devices, sockets) = match transfer {
-            PortTransfer::Behind => (Devices::Own, Vec::new()),
+            PortTransfer::Behind | PortTransfer::Elsewhere => (Devices::Own, Vec::new()),
             PortTransfer::Beside => (Devices::Beside(&self.offer.ports), set_aside(&mut blueprint)),
             PortTransfer::InTurn => (Devices::Held(&self.offer.ports), set_aside(&mut blueprint)),
         };

@@ -1,7 +1,11 @@
 //! The old process: gives the node to another one, or goes on.
 
 mod closing;
+mod elsewhere;
 mod received;
+mod relay;
+
+pub use self::elsewhere::GivenShare;
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -198,7 +202,7 @@ impl Running {
         conversation.hear_only(Kind::Taken)?;
         let closed = match transfer {
             PortTransfer::InTurn => Some(self.give_ports(conversation)?),
-            PortTransfer::Beside | PortTransfer::Behind => None,
+            _ => None,
         };
         let goes_on_with = beside.before_yours(process).map_err(UpgradeError::Refused)?;
         self.owns_users()?;

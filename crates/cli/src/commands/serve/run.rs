@@ -6,6 +6,8 @@ mod leaving;
 mod life;
 mod orders;
 mod settings;
+mod share;
+mod spare;
 mod standby;
 mod state;
 mod take_over;
@@ -29,6 +31,7 @@ use weft_switch::Child;
 
 use self::handover::Part;
 use self::life::{Life, Offered, serve};
+use self::share::Mark;
 use self::standby::{NextOwner, Owner, Owning};
 use self::take_over::Taken;
 use self::upgrade::Program;
@@ -82,6 +85,9 @@ pub struct Arguments {
     /// Take the node over from the process that runs it, with all users, while packets pass
     #[arg(long, conflicts_with = "without_state")]
     take_over: bool,
+    /// Wait, without users and addresses, until another node behind N4 gives this one its share
+    #[arg(long, conflicts_with = "take_over")]
+    spare: bool,
     #[command(flatten)]
     handover: handover::HandoverArguments,
 }
@@ -147,6 +153,18 @@ fn begin_and_run(arguments: Arguments) -> Result<(), Failure> {
         (store, owning, standing) = (Some(owner.store), Some(owner.owning), owner.standing);
         claimed = Some(Listening::claim(&options)?);
     }
+    let (mark, mut spare) = (Mark::of(&blueprint.name, &options.socket), None);
+    if arguments.spare {
+        mark.clear();
+        let life = (&termination, &mut manager);
+        let Some(taken) = spare::wait(eal, &mut blueprint, part.as_ref(), life)? else {
+            return Ok(());
+        };
+        part.iter_mut().for_each(|part| part.is_at_home = false);
+        spare = Some(taken);
+    } else if blueprint.site.is_some() {
+        mark.check()?;
+    }
     let next_owner = match arguments.take_over && stands_by {
         true => NextOwner::new(part.take(), &blueprint, &options.socket)?,
         false => None,
@@ -158,8 +176,10 @@ fn begin_and_run(arguments: Arguments) -> Result<(), Failure> {
     let place = (&options, &*arguments.file);
     // Switches go behind the node, whose ports are at them.
     let switches = (switches, owning);
-    let Taken { node, waited, owning, switches } =
-        build(eal, blueprint, has_node, switches, place, means)?;
+    let Taken { node, waited, owning, switches } = match spare {
+        Some(taken) => taken,
+        None => build(eal, blueprint, has_node, switches, place, means)?,
+    };
     let life = Life { termination, program, manager, owning, switches };
     let offered = Offered { options, claimed, part, described, ready, waited };
     serve(eal, node, offered, life)

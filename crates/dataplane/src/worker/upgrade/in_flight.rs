@@ -13,10 +13,10 @@ use crate::counters::DropReason;
 use crate::worker::{BURST, BurstState, Worker};
 
 /// Buffers that packets in flight need beside those that wait.
-const SPARE: u32 = 4 * BURST as u32;
+pub(super) const SPARE: u32 = 4 * BURST as u32;
 
 /// Packets, each with the number of its inlet.
-type OfInlets = VecDeque<(usize, Packet)>;
+pub(super) type OfInlets = VecDeque<(usize, Packet)>;
 
 /// Packets that a worker has received, and not carried.
 #[derive(Debug, Default)]
@@ -150,7 +150,7 @@ impl Worker {
     }
 
     /// Takes a burst of what came in at one inlet in hand.
-    fn take_burst(&mut self, from: &mut OfInlets) -> Option<usize> {
+    pub(super) fn take_burst(&mut self, from: &mut OfInlets) -> Option<usize> {
         let inlet = from.front().map(|(inlet, _)| *inlet)?;
         let count = from.iter().take(BURST).take_while(|(at, _)| *at == inlet).count();
         for (_, packet) in from.drain(..count) {

@@ -15,7 +15,7 @@ use weft_http::openapi::complete;
 use weft_site::set::MOST_OCTETS;
 
 use super::state::Shared;
-use super::{documents, events, handovers, leader, metrics, n4, nodes, standby, upgrade, users};
+use super::{documents, events, handovers, leader, metrics, n4, nodes, shares, standby, upgrade, users};
 
 /// Documents are the longest that is said: escaped, they have up to twice their octets.
 const MOST_BODY: usize = 2 * MOST_OCTETS;
@@ -86,6 +86,8 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(nodes::drain))
         .routes(routes!(nodes::rebalance))
         .routes(routes!(n4::shown))
+        .routes(routes!(shares::list))
+        .routes(routes!(shares::move_share))
         .routes(routes!(standby::list))
         .routes(routes!(standby::switch_over))
         .routes(routes!(documents::list, documents::apply))

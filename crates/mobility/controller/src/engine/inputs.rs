@@ -155,7 +155,11 @@ impl Handle {
             Event::Message(envelope) => Some(&envelope.message),
             Event::Connected(_) | Event::Lost(_) => None,
             // Said again when the node comes again.
-            Event::Registered(_) | Event::Reported(..) | Event::Loaded(..) | Event::Process(..) => {
+            Event::Registered(_)
+            | Event::Reported(..)
+            | Event::Loaded(..)
+            | Event::Process(..)
+            | Event::Share(..) => {
                 return self.deliver_unless_full(event);
             }
             // Of a node only.

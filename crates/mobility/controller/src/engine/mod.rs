@@ -14,6 +14,7 @@ mod membership;
 mod orders;
 mod pairs;
 mod seeds;
+mod shares;
 mod upgrade;
 mod view;
 
@@ -45,6 +46,7 @@ pub use load::NodeLoad;
 pub use membership::NotRemoved;
 pub use orders::{Order, OrderError, Ways};
 pub use pairs::PairView;
+pub use shares::NotMoved;
 pub use upgrade::NotBegun;
 pub use view::{NodeView, UserView};
 
@@ -55,6 +57,7 @@ use load::Loads;
 use membership::Leases;
 use orders::Orders;
 use seeds::Seeds;
+use shares::Shares;
 use upgrade::Upgrading;
 
 /// Inputs that are taken before records are made durable.
@@ -106,6 +109,7 @@ pub struct Engine {
     balance: Balance,
     upgrading: Upgrading,
     n4: N4Records,
+    shares: Shares,
     /// Nodes that are welcome once their registration is durable.
     joining: Vec<PeerAddress>,
     /// Names of nodes that could not register.
@@ -154,6 +158,7 @@ impl Engine {
             balance: Balance::new(now),
             upgrading: Upgrading::new(recovered.upgrade.clone(), &clock),
             n4: recovered.n4.clone(),
+            shares: Shares::new(recovered.shares.clone(), now),
             joining: Vec::new(),
             unfit: HashSet::new(),
             seeds: Seeds::new(&configuration.users, &recovered.records),
@@ -226,6 +231,7 @@ impl Engine {
         self.roll();
         self.rebalance(now);
         self.go_on_with_upgrade(now);
+        self.go_on_with_shares(now);
         self.sow();
         if self.must_commit(now) {
             self.commit()?;
@@ -275,7 +281,7 @@ impl Engine {
         let now = self.clock.now();
         let own =
             [self.leases.next(), self.desired.next(now), self.next_look(), self.upgrading.next()];
-        let own = own.into_iter().chain([self.latest]);
+        let own = own.into_iter().chain([self.latest, self.shares.next()]);
         self.timers.next().into_iter().chain(own.flatten()).min()
     }
 
@@ -302,6 +308,7 @@ impl Engine {
             Event::Reported(node, report) => self.reported(node, report),
             Event::Loaded(node, load) => self.loads.said(node, load, self.clock.now()),
             Event::Process(node, said) => self.said_process(node, said),
+            Event::Share(node, said) => self.said_share(node, said),
             // Of a node only.
             Event::Settings(..) | Event::Upgrade(_) => {}
         }

@@ -21,6 +21,7 @@ use weft_state::{Change, Kind, Owner, RecordStore, Role, StateError, Store};
 
 use crate::members::Member;
 use crate::n4::N4Records;
+use crate::shares::ShareRecords;
 use crate::pair::PairRecord;
 
 /// Newest records of users, by user.
@@ -133,6 +134,8 @@ pub struct Recovered {
     pub upgrade: Records,
     /// What N4 is to remember.
     pub n4: N4Records,
+    /// Shares of N4 that are not at home, or move.
+    pub shares: ShareRecords,
     /// The lowest epoch that has not been given.
     pub next_epoch: Epoch,
     /// Octets at the end of a file of before that were being written when its controller was
@@ -253,6 +256,7 @@ impl Journal {
         recovered.history = History::read(store.as_ref())?;
         recovered.upgrade = Records::read(store.as_ref())?;
         recovered.n4 = N4Records::read(store.as_ref())?;
+        recovered.shares = ShareRecords::read(store.as_ref())?;
         let orders = recovered.orders.clone();
         Ok((Journal { store, orders, records, changes: 0 }, recovered))
     }

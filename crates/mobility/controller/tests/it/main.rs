@@ -7,4 +7,5 @@ mod field;
 mod members;
 mod moves;
 mod replicas;
+mod shares;
 mod upgrade;

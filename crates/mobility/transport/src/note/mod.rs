@@ -17,14 +17,19 @@
 //!   kind 6  process      0..8 number of the request, or 0, 8..16 the process that says so, 16
 //!                        what becomes of it: 0 nothing, 1 it has begun, 2 it is refused, 17 octets
 //!                        of the version, then the version, then why it is refused as text
+//!   kind 7  share        0..16 the move, 16 what is said, 17..19 number of the share, 19 octets of
+//!                        a name, 20 octets of an address, then both, then a reason as text
 //! ```
-//! A node of a release that does not know kind 5 ends its connection, and makes a new one.
+//! A node of a release that does not know kind 5 ends its connection, and makes a new one. Kind 7 is
+//! said to nodes only that have said one themselves, or that an operator drains.
 //! A generation is a number that settings have by what they say; 0 stands for none.
 
+mod share;
 mod upgrade;
 
 use weft_mobility_protocol::NodeId;
 
+pub use self::share::{Share, ShareStep};
 pub use self::upgrade::{Attempt, Process, Upgrade, UpgradeMethod};
 use crate::hello::{self, HelloError, PeerAddress};
 
@@ -55,6 +60,8 @@ pub enum Note {
     Upgrade(Upgrade),
     /// By a node: which process it is, and what becomes of what it was told.
     Process(Process),
+    /// By both: a step of a share's move.
+    Share(Share),
 }
 
 /// How a node runs.
@@ -147,6 +154,7 @@ impl Note {
             Note::Load(load) => (4, load.emit()),
             Note::Upgrade(upgrade) => (5, upgrade.emit()),
             Note::Process(process) => (6, process.emit()),
+            Note::Share(share) => (7, share.emit()),
         };
         if said.len() > MOST {
             return None;
@@ -164,7 +172,7 @@ impl Note {
     pub fn parse(octets: &[u8]) -> Result<Option<(Note, usize)>, HelloError> {
         let Some((head, rest)) = octets.split_first_chunk::<HEAD>() else { return Ok(None) };
         let length = u32::from_be_bytes([head[4], head[5], head[6], head[7]]) as usize;
-        if head[0] != TAG || !(1..=6).contains(&head[1]) || head[2..4] != [0, 0] || length > MOST {
+        if head[0] != TAG || !(1..=7).contains(&head[1]) || head[2..4] != [0, 0] || length > MOST {
             return Err(HelloError::Value);
         }
         let Some(said) = rest.get(..length) else { return Ok(None) };
@@ -177,6 +185,7 @@ impl Note {
             4 => Note::Load(Load::parse(said)?),
             5 => Note::Upgrade(Upgrade::parse(said)?),
             6 => Note::Process(Process::parse(said)?),
+            7 => Note::Share(Share::parse(said)?),
             _ => {
                 let (generation, said) = number(said)?;
                 let (refused, said) = number(said)?;

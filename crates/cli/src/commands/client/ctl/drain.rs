@@ -1,15 +1,25 @@
 //! `weft ctl drain`, `cordon` and `uncordon`: nodes that are to have no users, or no more.
 
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use weft_mobility_controller::api::{DrainOrder, Handover, Node};
+use weft_http::client::Client;
+use weft_mobility_controller::api::{DrainOrder, Handover, Node, Pair};
+use weft_mobility_controller::n4::N4View;
+use weft_mobility_controller::shares::ShareView;
 
 use super::controller::ControllerAddress;
 use super::escaped;
 use super::handover::{follow, unmoved};
+use super::switch_over;
 use crate::failure::Failure;
 use crate::number::counted;
 use crate::output;
+
+/// How often the controller is asked where a share is.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How long a share may take to move: longer than the controller waits for it.
+const PATIENCE: Duration = Duration::from_secs(210);
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -32,13 +42,63 @@ pub struct DrainArguments {
     until_restart: bool,
 }
 
-/// Hands all users of a node over to others, and waits for the end.
+/// Hands all users of a node over to others, and waits for the end: users that move, users of a pair,
+/// or PFCP sessions behind N4.
 ///
 /// # Errors
 /// When no other node can take them (exit code 2), or not all of them have left.
 pub fn drain(arguments: &DrainArguments) -> Result<(), Failure> {
     let client = arguments.target.client()?;
-    let DrainArguments { node, until_restart, .. } = arguments;
+    let DrainArguments { node, until_restart, target } = arguments;
+    let pairs: Vec<Pair> = client.get("/v1/pairs")?;
+    if pairs.iter().any(|pair| pair.owner == *node) {
+        return switch_over::run(&switch_over::Arguments::of(target, node));
+    }
+    let shares: Vec<ShareView> = client.get("/v1/shares")?;
+    match shares.iter().any(|share| share.holder == *node) {
+        true => move_share(&client, node),
+        false => drain_users(&client, node, until_restart),
+    }
+}
+
+/// The node's share of N4 goes to a spare node.
+fn move_share(client: &Client, node: &str) -> Result<(), Failure> {
+    let view: N4View = client.get("/v1/n4")?;
+    let begin = Instant::now();
+    let shares: Vec<ShareView> =
+        client.post(&format!("/v1/shares/{}/move", escaped(node)), String::new())?;
+    let moved = shares.iter().find(|share| share.holder == *node && share.moves_to.is_some());
+    let number = moved.map_or(0, |share| share.number);
+    let sessions = view.nodes.iter().find(|one| one.number == number).map_or(0, |one| one.sessions);
+    while begin.elapsed() < PATIENCE {
+        // A controller that takes the place of one that has ended goes on with it.
+        let now = client.get::<Vec<ShareView>>("/v1/shares").unwrap_or_default();
+        let share = now.into_iter().find(|share| share.number == number);
+        match share.filter(|share| share.moves_to.is_none()) {
+            Some(share) if share.holder != *node => {
+                let seconds = begin.elapsed().as_secs_f64();
+                let sessions = counted(sessions.into(), "session");
+                return output::line(&format!(
+                    "{sessions} of {node} went to {} in {seconds:.3} s; {node} relays what still \
+                     comes, and ends",
+                    share.holder
+                ));
+            }
+            Some(share) => {
+                let why = share.failed.unwrap_or_else(|| "the controller does not say why".into());
+                return Err(Failure::broken(format!("the sessions of {node} stay there: {why}")));
+            }
+            None => thread::sleep(PAUSE),
+        }
+    }
+    let seconds = PATIENCE.as_secs();
+    Err(Failure::broken(format!(
+        "the sessions of {node} have not moved within {seconds} s; the log of the controller says \
+         why"
+    )))
+}
+
+fn drain_users(client: &Client, node: &str, until_restart: &bool) -> Result<(), Failure> {
     let order = serde_json::to_string(&DrainOrder { until_restart: *until_restart });
     let order = order.map_err(Failure::broken)?;
     let begin = Instant::now();
@@ -47,7 +107,7 @@ pub fn drain(arguments: &DrainArguments) -> Result<(), Failure> {
     let (mut moved, mut to) = (0, Vec::new());
     for mut handover in orders {
         while !handover.finished {
-            handover = follow(&client, handover.id)?;
+            handover = follow(client, handover.id)?;
         }
         if let Some(reason) = unmoved(&handover) {
             return Err(Failure::broken(reason));

@@ -24,6 +24,13 @@ pub struct Arguments {
     node: String,
 }
 
+impl Arguments {
+    /// For that node of that controller.
+    pub fn of(target: &ControllerAddress, node: &str) -> Arguments {
+        Arguments { target: target.clone(), node: node.to_owned() }
+    }
+}
+
 /// Lets the standby of a node own the users, and waits until it does.
 ///
 /// # Errors

@@ -168,13 +168,11 @@ impl Nodes {
     fn plans(&self, handle: &Handle) -> Option<Vec<NodePlan>> {
         let nodes = self.get();
         let planned = move |engine: &mut Engine| {
-            let plan = |node: N4Node| {
-                let standing = engine.standing_of(&node.name);
-                let (is_cordoned, capacity) = standing.unwrap_or_default();
+            let plan = |(node, is_cordoned, capacity): (N4Node, bool, u64)| {
                 let (number, address) = (node.number, node.address);
                 NodePlan { number, name: node.name.into(), address, is_cordoned, capacity }
             };
-            nodes.into_iter().map(plan).collect()
+            engine.n4_plans(nodes).into_iter().map(plan).collect()
         };
         handle.ask_and_wait(planned).ok()
     }

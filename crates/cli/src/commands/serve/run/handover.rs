@@ -1,5 +1,6 @@
 //! A node's part in handovers: its agent's messages on a transport.
 
+use std::cell::Cell;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use weft_node::mobility::Mail;
 use weft_node_config::Blueprint;
 
 use super::orders::{self, Orders};
+use super::share::{Mark, Shares};
 use super::settings::{self, Settings};
 use crate::failure::Failure;
 
@@ -58,11 +60,14 @@ pub struct HandoverArguments {
 /// Takes part until it is dropped.
 pub struct Joined {
     transport: Transport,
-    post: JoinHandle<()>,
+    /// Where users move.
+    post: Option<JoinHandle<()>>,
     /// Takes settings of the controller, and tells it how the node runs and what it carries.
     reporter: JoinHandle<()>,
     /// Lets another process have the node when the controller says so.
     orders: JoinHandle<()>,
+    /// Lets another node have its share.
+    pub shares: Shares,
 }
 
 impl Joined {
@@ -77,7 +82,8 @@ impl Joined {
 
     /// The thread of it that has ended, if one has.
     pub fn dead(&self) -> Option<&'static str> {
-        let post = self.post.is_finished().then_some("post");
+        let is_finished = self.post.as_ref().is_some_and(JoinHandle::is_finished);
+        let post = is_finished.then_some("post");
         let post = post.or(self.reporter.is_finished().then_some("settings"));
         let post = post.or(self.orders.is_finished().then_some("orders"));
         post.or_else(|| self.transport.is_finished().then_some("handover"))
@@ -85,12 +91,15 @@ impl Joined {
 }
 
 /// What is needed to take part.
+#[derive(Clone)]
 pub struct Part {
     controllers: Vec<String>,
     listen: SocketAddr,
     token: Token,
     security: Option<Security>,
     registration: Option<Registration>,
+    /// Whether the node's share of N4 is that of its file.
+    pub is_at_home: bool,
 }
 
 impl HandoverArguments {
@@ -114,9 +123,11 @@ impl HandoverArguments {
         let handover = handover.map(|plan| ("handover", &plan.security, plan.plaintext));
         let standby = blueprint.standby.as_ref();
         let standby = standby.map(|plan| ("standby", &plan.security, plan.plaintext));
-        let Some((section, security, plaintext)) = handover.or(standby) else {
-            let reason =
-                "a controller is given, and the configuration has neither `handover` nor `standby`";
+        let site = blueprint.site.as_ref();
+        let site = site.map(|plan| ("site", &plan.security, plan.plaintext));
+        let Some((section, security, plaintext)) = handover.or(standby).or(site) else {
+            let reason = "a controller is given, and the configuration has neither `handover`, \
+                          `standby` nor `site`";
             return Err(Failure::input(reason));
         };
         let is_near = listen.ip().is_loopback() && controllers.iter().all(|one| is_loopback(one));
@@ -134,7 +145,8 @@ impl HandoverArguments {
             mutual.map(|mutual| Security { mutual, controller })
         });
         let security = security.transpose().map_err(Failure::input)?;
-        Ok(Some(Part { controllers, listen, token, security, registration }))
+        let is_at_home = true;
+        Ok(Some(Part { controllers, listen, token, security, registration, is_at_home }))
     }
 
     /// What the node says of itself.
@@ -193,42 +205,72 @@ impl Part {
         socket: &Path,
         (handle, orders): (&Handle, &Orders),
     ) -> Result<Joined, Failure> {
-        let life = incarnation(&socket.with_extension("incarnation"))?;
         let secret = self.token.clone();
-        let joined = handle.ask(move |agent| agent.join_handover(life, secret.octets()));
-        let Mail { to_node, from_node, waker } =
-            joined.map_err(Failure::broken)?.map_err(Failure::input)?;
+        let mail = match &blueprint.handover {
+            Some(_) => {
+                let life = incarnation(&socket.with_extension("incarnation"))?;
+                let joined = handle.ask(move |agent| agent.join_handover(life, secret.octets()));
+                Some(joined.map_err(Failure::broken)?.map_err(Failure::input)?)
+            }
+            None => None,
+        };
+        let (to_node, from_node) = match mail {
+            Some(Mail { to_node, from_node, waker }) => {
+                (Some((to_node, waker)), Some(from_node))
+            }
+            None => (None, None),
+        };
         let plan = blueprint.handover.as_ref();
-        let node = plan.map(|plan| plan.node).unwrap_or_default();
+        let of_site = blueprint.site.as_ref().map(|site| site.node);
+        let node = plan.map(|plan| plan.node).or(of_site).unwrap_or_default();
         let timing = plan.map(|plan| plan.timing).unwrap_or_default();
+        let (token, security) = (self.token.clone(), self.security.clone());
+        let is_at_home = self.is_at_home;
         let options = self.options(node, &blueprint.name, timing);
         let (tell, told) = mpsc::channel();
         let (order, ordered) = mpsc::channel();
+        let (move_share, told_of_share) = mpsc::channel();
         let registers = options.registration.is_some();
         let deliver = move |event| match event {
-            Event::Message(envelope) => {
-                let taken = to_node.send(envelope).is_ok();
-                waker.wake();
-                taken
-            }
+            Event::Message(envelope) => match &to_node {
+                Some((to_node, waker)) => {
+                    let taken = to_node.send(envelope).is_ok();
+                    waker.wake();
+                    taken
+                }
+                // None of its users move.
+                None => true,
+            },
             Event::Settings(generation, text) => {
                 registers && tell.send(Settings { generation, text }).is_ok()
             }
             Event::Upgrade(upgrade) => order.send(upgrade).is_ok(),
+            Event::Share(_, share) => move_share.send(share).is_ok(),
             _ => true,
         };
         let transport = Transport::start(options, deliver).map_err(Failure::input)?;
         let sender = transport.sender();
         let post = thread::Builder::new().name("post".to_owned());
         // Ends with the node.
-        let pass = move || from_node.iter().for_each(|envelope| sender.send(envelope));
-        let post = post.spawn(pass).map_err(Failure::broken)?;
+        let pass = |mail: std::sync::mpsc::Receiver<_>| {
+            post.spawn(move || mail.iter().for_each(|envelope| sender.send(envelope)))
+        };
+        let post = from_node.map(pass).transpose().map_err(Failure::broken)?;
         let (name, sender) = (blueprint.name.clone(), transport.sender());
         let reporter = settings::follow(name, handle.clone(), sender, (registers, told));
         let reporter = reporter.map_err(Failure::broken)?;
         let orders = orders::follow(ordered, transport.sender(), orders.clone());
         let orders = orders.map_err(Failure::broken)?;
-        Ok(Joined { transport, post, reporter, orders })
+        let shares = Shares {
+            told: told_of_share,
+            controller: transport.sender(),
+            token,
+            security,
+            is_at_home,
+            mark: Mark::of(&blueprint.name, socket),
+            last: Cell::new(0),
+        };
+        Ok(Joined { transport, post, reporter, orders, shares })
     }
 }
 

@@ -6,12 +6,13 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use weft_dpdk::Eal;
 use weft_dpdk::watchdog::{self, Trouble, Watchdog};
 use weft_management_api::{Listening, Options, Serving};
-use weft_node::{HandedOver, Handle, Node, Running};
+use weft_node::{GivenShare, HandedOver, Handle, Node, Running};
 use weft_node_config::Blueprint;
 use weft_pfcp::Server;
 use weft_switch::Child;
@@ -20,6 +21,7 @@ use super::beside::Beside;
 use super::handover::Part;
 use super::leaving::LastRounds;
 use super::orders::Orders;
+use super::share::{self, Gone};
 use super::standby::{Ending, Owning};
 use super::take_over;
 use super::upgrade::{Program, Upgrades};
@@ -33,6 +35,10 @@ use crate::signals::Termination;
 const LOOK: Duration = Duration::from_millis(100);
 /// How often the last rounds of checkpoints are looked at.
 const LOOK_AT_ROUNDS: Duration = Duration::from_millis(5);
+
+/// How often it is said again where the addresses of a share are, and how long after another.
+const ANNOUNCEMENTS: usize = 3;
+const BETWEEN_ANNOUNCEMENTS: Duration = Duration::from_secs(1);
 
 /// How long control planes may take to release their associations when the node stops.
 const RELEASE: Duration = Duration::from_secs(1);
@@ -83,6 +89,9 @@ pub fn serve(
     let (requests, starter) = serving.upgrades();
     let mut upgrades = Upgrades::new(requests, program, manager.clone(), serving.socket());
     let orders = Orders { starter, ends: Arc::default() };
+    if part.as_ref().is_some_and(|part| !part.is_at_home) {
+        announce_again(handle.clone())?;
+    }
     if let Some(waited) = waited {
         let milliseconds = waited.as_secs_f64() * 1e3;
         tracing::info!(milliseconds, "the node was taken over; so long packets have waited");
@@ -119,6 +128,11 @@ pub fn serve(
         Attended::Leaves | Attended::Ends => "the word of the controller",
         Attended::HandedOver(handed_over) => {
             return leave(running, handed_over, (beside, serving), switches);
+        }
+        Attended::Share(Gone::Given(given)) => return leave_share(given, beside, serving),
+        Attended::Share(Gone::Elsewhere(holder)) => {
+            let _ = share::elsewhere(&holder, None).report();
+            watchdog::end_process()
         }
     };
     tracing::info!("stopping after {reason}");
@@ -175,6 +189,8 @@ enum Attended {
     Ends,
     /// Another process has it.
     HandedOver(HandedOver),
+    /// Another node has its share.
+    Share(Gone),
 }
 
 impl Attended {
@@ -189,7 +205,7 @@ impl Attended {
             Attended::Ends => {
                 Some("the site is upgraded, and this node has no users; the node ends")
             }
-            Attended::Signal(_) | Attended::HandedOver(_) => None,
+            Attended::Signal(_) | Attended::HandedOver(_) | Attended::Share(_) => None,
         }
     }
 }
@@ -208,6 +224,11 @@ fn attend(
             && let Some(handed_over) = upgrades.look_after(eal, running, (beside, owning))
         {
             return Attended::HandedOver(handed_over);
+        }
+        let shares = beside.joined.as_ref().map(|joined| &joined.shares);
+        let gone = shares.and_then(|one| one.look_after(eal, running, beside.pfcp.as_ref()));
+        if let Some(gone) = gone {
+            return Attended::Share(gone);
         }
         if ends.load(Ordering::Relaxed) {
             return Attended::Ends;
@@ -278,6 +299,32 @@ fn leave(
     serving.stop();
     running.leave_and(handed_over, || drop(switches));
     // Without a destructor: what is left belongs to the other process, too.
+    std::process::exit(0);
+}
+
+/// Says again, some times, that the addresses of a share are here: frames may be lost.
+fn announce_again(handle: Handle) -> Result<(), Failure> {
+    let work = move || {
+        for _ in 0..ANNOUNCEMENTS {
+            thread::sleep(BETWEEN_ANNOUNCEMENTS);
+            // The node may have stopped.
+            let _ = handle.ask(|agent| agent.announce());
+        }
+    };
+    thread::Builder::new().name("announce".to_owned()).spawn(work).map(drop).map_err(no_thread)
+}
+
+/// Ends the process whose share another node has, once nothing comes any more that is that node's.
+fn leave_share(given: GivenShare, beside: Beside, serving: Serving) -> Result<(), Failure> {
+    let milliseconds = given.waited.as_secs_f64() * 1e3;
+    tracing::info!(milliseconds, "another node has the share; so long packets have waited");
+    // Routers keep what was announced until that node speaks to them.
+    beside.leave_routes();
+    drop(beside);
+    serving.stop();
+    given.finish();
+    let _ = output::line("another node has the share; the node ends");
+    // Without a destructor: nothing of the node is carried any more.
     std::process::exit(0);
 }
 

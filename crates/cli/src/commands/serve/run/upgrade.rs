@@ -292,7 +292,8 @@ fn went(transfer: PortTransfer, closed: Option<Duration>) -> PortsWent {
         PortTransfer::InTurn => {
             PortsWent::InTurn { closed: closed.unwrap_or_default().as_nanos() as u64 }
         }
-        PortTransfer::Behind => PortsWent::Behind,
+        // A process at another machine takes no node over so.
+        PortTransfer::Behind | PortTransfer::Elsewhere => PortsWent::Behind,
     }
 }
 

@@ -2,4 +2,5 @@
 
 pub mod documents;
 pub mod n4;
+pub mod shares;
 pub mod upgrade;

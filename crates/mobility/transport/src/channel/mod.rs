@@ -1,5 +1,7 @@
 //! A connection, enciphered or not.
 
+pub mod direct;
+
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;

@@ -1,0 +1,343 @@
+//! Shares of nodes behind N4 move to spare nodes.
+//!
+//! Who has a share is decided by one record: the node that gives it says that the other one has all
+//! (`Commits`), once it carries no packet any more, and the record that says so is durable before
+//! either hears of it. Either node may give the move up before (`Aborts`). So whatever dies, the
+//! share is at one node, and a node that does not know asks.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use weft_mobility_protocol::NodeId;
+use weft_mobility_transport::note::{Note, Share, ShareStep};
+
+use super::Engine;
+use super::events::Happening;
+use crate::n4::N4Node;
+use crate::shares::{Holder, Moving, ShareRecord, ShareRecords, ShareView};
+
+/// How often nodes are told again what they are to do.
+const AGAIN: Duration = Duration::from_millis(500);
+/// A node that has not said for so long that it is spare is none.
+const SPARE: Duration = Duration::from_secs(5);
+/// A move takes no longer.
+const LONGEST: Duration = Duration::from_secs(200);
+
+/// A node that has no share and can take one.
+#[derive(Clone, Debug)]
+struct Spare {
+    /// Where it waits, as `HOST:PORT`.
+    at: String,
+    /// Where N4 finds it.
+    address: IpAddr,
+    said: Instant,
+}
+
+/// What the engine knows of shares.
+#[derive(Debug, Default)]
+pub struct Shares {
+    records: ShareRecords,
+    spares: BTreeMap<NodeId, Spare>,
+    /// Nodes behind N4, as they were asked for last.
+    nodes: Vec<N4Node>,
+    /// When each move is given up.
+    until: BTreeMap<u16, Instant>,
+    failed: BTreeMap<u16, String>,
+    next: Option<Instant>,
+}
+
+impl Shares {
+    /// Goes on where records end.
+    pub fn new(records: ShareRecords, now: Instant) -> Shares {
+        let is_any = records.iter().next().is_some();
+        Shares { records, next: is_any.then_some(now), ..Shares::default() }
+    }
+
+    /// When there is something to do although nothing happens.
+    pub fn next(&self) -> Option<Instant> {
+        self.next
+    }
+}
+
+/// Why no share moves.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotMoved {
+    /// There is none.
+    #[error("no share of N4 is at a node `{0}`")]
+    None(String),
+    /// The node cannot be told.
+    #[error(
+        "{0} is not connected with the controller, which has to tell it: give its configuration \
+         `site`, and run it with --handover-controller"
+    )]
+    Away(String),
+    /// There is no node for it.
+    #[error("there is no spare node for it: start one (`weft run --spare`)")]
+    NoSpare,
+    /// It moves.
+    #[error("the share of {0} moves already")]
+    Moves(String),
+    /// Nodes of a pair move otherwise.
+    #[error("it is one of a pair: its standby takes over (`weft ctl switch-over`)")]
+    Pair,
+}
+
+impl Engine {
+    /// Nodes behind N4, where their shares are, whether these take no further sessions, and what
+    /// they can carry.
+    pub fn n4_plans(&mut self, nodes: Vec<N4Node>) -> Vec<(N4Node, bool, u64)> {
+        let planned = nodes.iter().map(|node| {
+            let mut node = node.clone();
+            let record = self.shares.records.get(node.number);
+            let record = record.filter(|record| record.home == node.name);
+            if let Some(holder) = record.and_then(|record| record.holder.as_ref()) {
+                node.address = SocketAddr::new(holder.address, node.address.port());
+            }
+            let at = record.map_or(&*node.name, ShareRecord::at);
+            let (is_cordoned, capacity) = self.standing_of(at).unwrap_or_default();
+            (node, is_cordoned, capacity)
+        });
+        let planned = planned.collect();
+        self.shares.nodes = nodes;
+        planned
+    }
+
+    /// All shares.
+    pub fn shares(&self) -> Vec<ShareView> {
+        let view = |node: &N4Node| {
+            let record = self.share_of(node);
+            ShareView {
+                number: node.number,
+                home: record.home.clone(),
+                holder: record.at().to_owned(),
+                moves_to: record.moving.map(|moving| moving.to.name),
+                failed: self.shares.failed.get(&node.number).cloned(),
+            }
+        };
+        self.shares.nodes.iter().map(view).collect()
+    }
+
+    fn share_of(&self, node: &N4Node) -> ShareRecord {
+        let kept = self.shares.records.get(node.number).filter(|kept| kept.home == node.name);
+        kept.cloned()
+            .unwrap_or_else(|| ShareRecord { home: node.name.clone(), ..ShareRecord::default() })
+    }
+
+    /// The share at the node of that name goes to a spare node; returns its number. The node takes
+    /// no further sessions.
+    ///
+    /// # Errors
+    /// [`NotMoved`]: then nothing has changed.
+    pub fn move_share(&mut self, name: &str) -> Result<u16, NotMoved> {
+        let mut all = self.shares.nodes.iter().map(|node| (node.number, self.share_of(node)));
+        let found = all.find(|(_, record)| record.at() == name);
+        let (number, record) = found.ok_or_else(|| NotMoved::None(name.to_owned()))?;
+        if record.moving.is_some() {
+            return Err(NotMoved::Moves(record.home));
+        }
+        let from = self.members.named(name).filter(|node| self.transport.is_connected(*node));
+        let from = from.ok_or_else(|| NotMoved::Away(name.to_owned()))?;
+        if self.pairs.iter().any(|pair| pair.couple.has(from)) {
+            return Err(NotMoved::Pair);
+        }
+        let (to, spare) = self.spare().ok_or(NotMoved::NoSpare)?;
+        let to = Holder { name: self.name(to), address: spare.address };
+        tracing::info!(number, from = name, to = to.name, "a share of N4 is to move");
+        let moving = Moving { id: fresh(), from: name.to_owned(), to, at: spare.at };
+        self.shares.failed.remove(&number);
+        self.shares.until.insert(number, self.clock.now() + LONGEST);
+        self.keep_share(number, ShareRecord { moving: Some(moving), ..record });
+        Ok(number)
+    }
+
+    /// A spare node that takes users: the one that can carry most.
+    fn spare(&self) -> Option<(NodeId, Spare)> {
+        let now = self.clock.now();
+        let taken = |node: NodeId| {
+            let name = self.name(node);
+            let records = &mut self.shares.records.iter();
+            records.any(|(_, one)| one.moving.as_ref().is_some_and(|moving| moving.to.name == name))
+        };
+        let spares = self.shares.spares.iter().filter(|(node, spare)| {
+            now.saturating_duration_since(spare.said) < SPARE
+                && self.transport.is_connected(**node)
+                && !self.is_cordoned(**node)
+                && !taken(**node)
+        });
+        let capacity = |node: NodeId| self.members.get(node).map_or(0, |member| member.capacity);
+        let best = spares.max_by_key(|(node, _)| capacity(**node));
+        best.map(|(node, spare)| (*node, spare.clone()))
+    }
+
+    /// A node says something of a share.
+    pub(super) fn said_share(&mut self, from: NodeId, said: Share) {
+        let name = self.name(from);
+        match said.step {
+            ShareStep::Spare => self.is_spare(from, &name, &said.address),
+            ShareStep::Commits => self.commit_share(from, &name, said.id),
+            ShareStep::Aborts => self.abort_share(from, &name, (said.id, said.reason)),
+            ShareStep::Asks => self.tell_of(from, said.id),
+            // Of a controller only.
+            _ => {}
+        }
+    }
+
+    /// A node has no share. One that was at it is lost with the process that had it: it is at its
+    /// home again, which may start anew.
+    fn is_spare(&mut self, node: NodeId, name: &str, said: &str) {
+        let Some((at, address)) = said.split_once(' ') else { return };
+        let Ok(address) = address.parse() else { return };
+        let spare = Spare { at: at.to_owned(), address, said: self.clock.now() };
+        self.shares.spares.insert(node, spare);
+        let is_lost = |record: &ShareRecord| {
+            record.moving.is_none() && record.holder.as_ref().is_some_and(|one| one.name == name)
+        };
+        let lost = self.shares.records.iter().find(|(_, record)| is_lost(record));
+        let lost = lost.map(|(number, record)| (number, record.clone()));
+        if let Some((number, record)) = lost {
+            tracing::warn!(number, name, "a node has lost a share of N4: it is at its home");
+            self.keep_share(number, ShareRecord { holder: None, last: None, ..record });
+        }
+    }
+
+    /// The move of that number that is under way.
+    fn moving(&self, id: u128) -> Option<(u16, ShareRecord, Moving)> {
+        let id = text_of(id);
+        let mut records = self.shares.records.iter();
+        records.find_map(|(number, record)| {
+            let moving = record.moving.clone().filter(|moving| moving.id == id)?;
+            Some((number, record.clone(), moving))
+        })
+    }
+
+    fn commit_share(&mut self, from: NodeId, name: &str, id: u128) {
+        match self.moving(id) {
+            Some((number, record, moving)) if moving.from == name => {
+                let (to, home) = (moving.to.clone(), record.home.clone());
+                tracing::info!(number, to = to.name, "a share of N4 has moved");
+                let holder = (to.name != home).then_some(to);
+                let last = Some(moving.id.clone());
+                self.shares.until.remove(&number);
+                self.keep_share(number, ShareRecord { home, holder, moving: None, last });
+                self.tell_event(Happening::n4(moving.to.name.clone(), "share-moved"));
+                self.tell_both(&moving, id, ShareStep::Committed);
+            }
+            Some(_) => {}
+            None => self.tell_of(from, id),
+        }
+    }
+
+    fn abort_share(&mut self, from: NodeId, name: &str, (id, reason): (u128, String)) {
+        match self.moving(id) {
+            Some((number, _, moving)) if moving.from == name || moving.to.name == name => {
+                self.give_up(number, format!("{name}: {reason}"));
+            }
+            Some(_) => {}
+            None => self.tell_of(from, id),
+        }
+    }
+
+    /// A move that is under way comes to nothing.
+    fn give_up(&mut self, number: u16, reason: String) {
+        let Some(record) = self.shares.records.get(number).cloned() else { return };
+        let Some(moving) = record.moving.clone() else { return };
+        tracing::warn!(number, "a share of N4 stays: {reason}");
+        self.shares.until.remove(&number);
+        self.shares.failed.insert(number, reason);
+        self.keep_share(number, ShareRecord { moving: None, ..record });
+        let id = u128::from_str_radix(&moving.id, 16).unwrap_or_default();
+        self.tell_event(Happening::n4(moving.from.clone(), "share-stays"));
+        self.tell_both(&moving, id, ShareStep::Aborted);
+    }
+
+    /// Tells a node what has become of a move; nothing while it is under way.
+    fn tell_of(&mut self, node: NodeId, id: u128) {
+        if self.moving(id).is_some() {
+            return;
+        }
+        let text = text_of(id);
+        let is_of = |(_, record): (u16, &ShareRecord)| record.last.as_deref() == Some(&text);
+        let is_done = self.shares.records.iter().any(is_of);
+        let step = if is_done { ShareStep::Committed } else { ShareStep::Aborted };
+        self.tell_share(node, Share { id, step, ..Share::default() });
+    }
+
+    fn tell_both(&mut self, moving: &Moving, id: u128, step: ShareStep) {
+        for name in [&moving.from, &moving.to.name] {
+            if let Some(node) = self.members.named(name) {
+                self.tell_share(node, Share { id, step, ..Share::default() });
+            }
+        }
+    }
+
+    /// Tells a node, once it is durable; what is lost is asked for again.
+    fn tell_share(&mut self, node: NodeId, share: Share) {
+        let sender = self.transport.clone();
+        self.answers.push(Box::new(move || _ = sender.note(node, &Note::Share(share))));
+    }
+
+    fn keep_share(&mut self, number: u16, record: ShareRecord) {
+        let change = self.shares.records.put(number, record);
+        self.changes.push(change);
+        self.shares.next = Some(self.clock.now());
+    }
+
+    /// Says again what nodes are to do, and gives up what takes too long.
+    pub(super) fn go_on_with_shares(&mut self, now: Instant) {
+        if self.shares.next.is_none_or(|next| next > now) {
+            return;
+        }
+        let all: Vec<_> =
+            self.shares.records.iter().map(|(number, one)| (number, one.clone())).collect();
+        self.shares.next = (!all.is_empty()).then_some(now + AGAIN);
+        for (number, record) in all {
+            let Some(moving) = &record.moving else {
+                self.shut_out(number, &record, now);
+                continue;
+            };
+            let until = *self.shares.until.entry(number).or_insert(now + LONGEST);
+            if until <= now {
+                let seconds = LONGEST.as_secs();
+                self.give_up(number, format!("it takes longer than {seconds} s"));
+                continue;
+            }
+            let id = u128::from_str_radix(&moving.id, 16).unwrap_or_default();
+            let take = (&moving.to.name, ShareStep::Take, &moving.from);
+            for (to, step, name) in [take, (&moving.from, ShareStep::Give, &moving.to.name)] {
+                let Some(node) = self.members.named(to) else { continue };
+                let (name, address) = (name.clone(), moving.at.clone());
+                let share = Share { id, step, number, name, address, ..Share::default() };
+                self.tell_share(node, share);
+            }
+        }
+    }
+
+    /// The home of a share that is elsewhere must not have its addresses.
+    fn shut_out(&mut self, number: u16, record: &ShareRecord, now: Instant) {
+        let home = self.members.named(&record.home);
+        let (Some(home), Some(holder)) = (home, &record.holder) else { return };
+        let spare = self.shares.spares.get(&home);
+        let is_spare = spare.is_some_and(|one| now.saturating_duration_since(one.said) < SPARE);
+        let holds_another =
+            self.shares.records.iter().any(|(_, other)| other.at() == record.home);
+        if is_spare || holds_another || !self.transport.is_connected(home) {
+            return;
+        }
+        let (step, name) = (ShareStep::Elsewhere, holder.name.clone());
+        self.tell_share(home, Share { step, number, name, ..Share::default() });
+    }
+}
+
+fn text_of(id: u128) -> String {
+    format!("{id:032x}")
+}
+
+/// A number that no other move has, and that cannot be guessed: hashes under keys of the system's
+/// random numbers.
+fn fresh() -> String {
+    let half = || u128::from(RandomState::new().hash_one(std::process::id()));
+    text_of(half() << 64 | half())
+}
