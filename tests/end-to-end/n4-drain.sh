@@ -91,6 +91,7 @@ write_files() {
     write_node gateway-a 251 1
     write_node gateway-b 252 2
     cat >>"$work/site.yaml" <<YAML
+membership: {lease: 10}
 n4:
   listen: [$UP4]
   peers: [10.9.0.0/24]
@@ -256,7 +257,8 @@ drained() {
 ends() { wait_until 70 is_gone "${running[$1]}" || { tail -n 5 "$work/$1.log" && return 1; }; }
 
 does_not_come_back() {
-    launch gateway-a >"$work/refused" 2>&1 && return 1
+    in_ns na env WEFT_SOCKET="$work/gateway-a.sock" timeout 30 "$WEFT" run "$work/gateway-a.yaml" >"$work/refused" 2>&1
+    equal "exit code" 2 "$?" || return 1
     grep -q 'share of N4 is at gateway-b' "$work/refused"
 }
 
@@ -277,7 +279,9 @@ idle_and_paged() {
 # refused_without_spare: one line, and nothing has changed.
 refused_without_spare() {
     ctl drain gateway-a >"$work/refused" 2>&1 && return 1
-    grep -q 'there is no spare node for it' "$work/refused" && carry
+    grep -q "there is no spare node for it" "$work/refused" && carry && return
+    cat "$work/refused"; tail -n 20 "$work/gateway-a.log" "$work/site.log"; ctl nodes
+    return 1
 }
 
 # lacks_room: a spare node without room refuses, and the sessions stay.
@@ -340,6 +344,7 @@ check "the sessions come back under traffic" drained gateway-b gateway-a
 check "the other node ends" ends gateway-b
 check "usage is counted once" eval 'usage_is_counted ue1 && usage_is_counted ue2'
 check "the other control plane has all its sessions" so n4 ".nodes[0].sessions == $((SESSIONS + 2))"
+tail -n 3 "$work/load.log"
 stop "$load"
 check "control planes found nothing that they could not read" understood smf
 close_report

@@ -24,9 +24,7 @@ use weft_vf::{Nic, Switch};
 
 pub use self::bgp::{BgpPeerPlan, BgpPlan};
 pub use self::functions::{Composition, FunctionPlan, ProcessPlan, VfPlan};
-pub use self::handover::{
-    HandoverPlan, HandoverSecurity, MovingUsers, SitePlan, StandbyPlan,
-};
+pub use self::handover::{HandoverPlan, HandoverSecurity, MovingUsers, SitePlan, StandbyPlan};
 pub use self::ipfix::{IpfixPlan, IpfixTransport};
 pub use self::pfcp::{PfcpChainPlan, PfcpInterfacePlan, PfcpNodeId, PfcpPlan, PfcpSide};
 pub use self::ports::PortPlan;

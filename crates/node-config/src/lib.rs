@@ -31,8 +31,8 @@ pub use blueprint::{
     FunctionPlan, FusedWhen, GroupPlan, Gtpu, HandoverPlan, HandoverRole, Hop, HopTo, IpfixPlan,
     IpfixTransport, Limits, Loading, LocalLimits, Memory, MovingUsers, OnErrorIndication,
     Overrules, PathPlan, Peer, PeerAddress, PfcpChainPlan, PfcpInterfacePlan, PfcpNodeId, PfcpPlan,
-    PfcpSide, Polling, PortPlan, ProcessPlan, RemotePlan, SitePlan, StagePlan, StandbyPlan, StatePlan,
-    UserKey, UserPlan, VfPlan, Workers,
+    PfcpSide, Polling, PortPlan, ProcessPlan, RemotePlan, SitePlan, StagePlan, StandbyPlan,
+    StatePlan, UserKey, UserPlan, VfPlan, Workers,
 };
 pub use check::stage;
 pub use mistake::{Mistake, Mistakes};

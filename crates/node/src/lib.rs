@@ -29,14 +29,14 @@ mod workers;
 
 pub use agent::{
     Agent, Answer, Changed, Handle, Lease, Offer, OfferedFunction, OfferedNeighbour, OfferedShare,
-    SharedAddresses, SharedInterface, StandbyView,
-    StateView, Stopped, Wanted, Watching, paths, show, usage,
+    SharedAddresses, SharedInterface, StandbyView, StateView, Stopped, Wanted, Watching, paths,
+    show, usage,
 };
 pub use error::{BuildError, NotComposed, Refused};
 pub use migration::{contexts, transfer};
 pub use node::{
-    Beside, GivenShare, HandedOver, Node, PortTransfer, Predecessor, Running, StandingNode, TakeOverError,
-    UpgradeError,
+    Beside, GivenShare, HandedOver, Node, PortTransfer, Predecessor, Running, StandingNode,
+    TakeOverError, UpgradeError,
 };
 pub use weft_dataplane::worker::Idle;
 pub use weft_dataplane::worker::Worker;

@@ -15,7 +15,9 @@ use weft_http::openapi::complete;
 use weft_site::set::MOST_OCTETS;
 
 use super::state::Shared;
-use super::{documents, events, handovers, leader, metrics, n4, nodes, shares, standby, upgrade, users};
+use super::{
+    documents, events, handovers, leader, metrics, n4, nodes, shares, standby, upgrade, users,
+};
 
 /// Documents are the longest that is said: escaped, they have up to twice their octets.
 const MOST_BODY: usize = 2 * MOST_OCTETS;

@@ -321,8 +321,7 @@ impl Engine {
         let (Some(home), Some(holder)) = (home, &record.holder) else { return };
         let spare = self.shares.spares.get(&home);
         let is_spare = spare.is_some_and(|one| now.saturating_duration_since(one.said) < SPARE);
-        let holds_another =
-            self.shares.records.iter().any(|(_, other)| other.at() == record.home);
+        let holds_another = self.shares.records.iter().any(|(_, other)| other.at() == record.home);
         if is_spare || holds_another || !self.transport.is_connected(home) {
             return;
         }

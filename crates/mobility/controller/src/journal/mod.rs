@@ -21,8 +21,8 @@ use weft_state::{Change, Kind, Owner, RecordStore, Role, StateError, Store};
 
 use crate::members::Member;
 use crate::n4::N4Records;
-use crate::shares::ShareRecords;
 use crate::pair::PairRecord;
+use crate::shares::ShareRecords;
 
 /// Newest records of users, by user.
 const USERS: Kind = Kind(1);

@@ -208,9 +208,7 @@ fn words_without_sense_change_nothing() {
     assert_eq!(shares(&client).len(), 1);
     // A step of a controller ends the connection of a node that says it.
     x.say(ShareStep::Give, 1, "");
-    until("another connection", || {
-        x.transport.sender().is_connected(NodeId::CONTROLLER)
-    });
+    until("another connection", || x.transport.sender().is_connected(NodeId::CONTROLLER));
     assert_eq!(shares(&client)[0].holder, "x");
     controller.stop();
 }

@@ -84,8 +84,7 @@ impl Share {
         let (head, texts) = said.split_first_chunk::<HEAD>().ok_or(HelloError::Value)?;
         let [id @ .., step, first, second, name, address] = head;
         let step = ShareStep::ALL.into_iter().find(|one| *one as u8 == *step);
-        let (name, texts) =
-            texts.split_at_checked(usize::from(*name)).ok_or(HelloError::Value)?;
+        let (name, texts) = texts.split_at_checked(usize::from(*name)).ok_or(HelloError::Value)?;
         let (address, reason) =
             texts.split_at_checked(usize::from(*address)).ok_or(HelloError::Value)?;
         if reason.len() > REASON {

@@ -82,7 +82,8 @@ impl Offering<'_> {
         let mut ports = Vec::new();
         for (plan, port) in blueprint.devices().iter().zip(self.node.ports.iter()) {
             let device = port.port_device().offered();
-            let device = device.ok_or_else(|| format!("the device of port {} is gone", plan.name))?;
+            let device =
+                device.ok_or_else(|| format!("the device of port {} is gone", plan.name))?;
             ports.push(SharedAddresses {
                 name: plan.name.clone(),
                 mac: device.mac,

@@ -201,7 +201,8 @@ fn carry_in_order(built: &mut Built, share: &OfferedShare) {
     let sources: Vec<Option<[u8; 6]>> =
         agent.ports.iter().map(|port| by_name.get(port.name()).copied()).collect();
     let source = |port: u16| sources.get(usize::from(port)).copied().flatten();
-    let of_share = |name: &str| share.ports.iter().any(|p| p.name == name && !p.addresses.is_empty());
+    let of_share =
+        |name: &str| share.ports.iter().any(|p| p.name == name && !p.addresses.is_empty());
     let numbered = agent.ports.iter().enumerate();
     let mut open: HashSet<u16> = numbered
         .filter(|(_, port)| of_share(port.name()))

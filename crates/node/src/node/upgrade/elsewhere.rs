@@ -149,10 +149,7 @@ impl Running {
 }
 
 /// The ports, and where their packets go at the other node.
-fn ports_of(
-    macs: &[u8],
-    share: Option<&OfferedShare>,
-) -> Result<Vec<RelayedPort>, UpgradeError> {
+fn ports_of(macs: &[u8], share: Option<&OfferedShare>) -> Result<Vec<RelayedPort>, UpgradeError> {
     let macs: HashMap<String, [u8; 6]> =
         serde_json::from_slice(macs).map_err(|_| UpgradeError::Foreign("ports that are none"))?;
     let share = share.ok_or(UpgradeError::Foreign("no share"))?;

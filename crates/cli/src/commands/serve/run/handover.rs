@@ -16,8 +16,8 @@ use weft_node::mobility::Mail;
 use weft_node_config::Blueprint;
 
 use super::orders::{self, Orders};
-use super::share::{Mark, Shares};
 use super::settings::{self, Settings};
+use super::share::{Mark, Shares};
 use crate::failure::Failure;
 
 #[derive(clap::Args)]
@@ -215,9 +215,7 @@ impl Part {
             None => None,
         };
         let (to_node, from_node) = match mail {
-            Some(Mail { to_node, from_node, waker }) => {
-                (Some((to_node, waker)), Some(from_node))
-            }
+            Some(Mail { to_node, from_node, waker }) => (Some((to_node, waker)), Some(from_node)),
             None => (None, None),
         };
         let plan = blueprint.handover.as_ref();

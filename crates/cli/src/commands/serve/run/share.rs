@@ -92,7 +92,8 @@ impl Shares {
             peer: told.name.clone(),
         };
         let stream = direct::dial(told.address.clone(), shared);
-        let stream = stream.map_err(|error| format!("{} at {}: {error}", told.name, told.address))?;
+        let stream =
+            stream.map_err(|error| format!("{} at {}: {error}", told.name, told.address))?;
         let mut giving = Giving { shares: self, id: told.id, pfcp };
         running.give_share(eal, stream, &mut giving).map_err(|error| error.to_string())
     }

@@ -35,9 +35,8 @@ pub async fn move_share(
     State(shared): State<Shared>,
     Path(name): Path<String>,
 ) -> Result<(StatusCode, Json<Vec<ShareView>>), Failure> {
-    let moved = move |engine: &mut crate::engine::Engine| {
-        engine.move_share(&name).map(|_| engine.shares())
-    };
+    let moved =
+        move |engine: &mut crate::engine::Engine| engine.move_share(&name).map(|_| engine.shares());
     match shared.handle.ask(moved).await? {
         Ok(shares) => Ok((StatusCode::ACCEPTED, Json(shares))),
         Err(none @ NotMoved::None(_)) => Err(Failure::unknown(none.to_string())),
