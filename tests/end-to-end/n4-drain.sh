@@ -124,7 +124,7 @@ rules:
     - {id: 1, volumeThreshold: 1 GB}
 load:
   duration: 600
-  rate: 20
+  rate: ${SMF_RATE:-20}
   mix: {query: 1}
 YAML
 }
@@ -315,6 +315,55 @@ target_dies() {
     done
 }
 
+# settled_share: no share moves.
+settled_share() { so shares 'all(.[]; .movesTo == null)'; }
+
+holder() { of_site shares | jq -r '.[0].holder'; }
+other_than() { if [ "$1" = gateway-a ]; then echo gateway-b; else echo gateway-a; fi; }
+
+# controller_dies: in the middle of a move, under traffic. The next one goes on with it.
+controller_dies() {
+    local before drain
+    before=$(holder)
+    start_users && sleep 1
+    ctl drain "$before" >"$work/moved" 2>&1 &
+    drain=$!
+    sleep 0.4
+    kill_and_wait site
+    rm -f "$work/weft/site.controller"
+    launch_site && settled_share || { end_users && return 1; }
+    wait "$drain"
+    note "$(tail -n 1 "$work/moved")"
+    sleep 3
+    end_users
+    note "the share is at $(holder), and was at $before"
+    nothing_is_lost && carry
+}
+
+# source_dies: in the middle of a move. Its sessions are lost, as whenever it dies, and control planes
+# are told; the spare node is spare still, or has the share.
+source_dies() {
+    local before spare
+    before=$(holder)
+    spare=$(other_than "$before")
+    is_gone "${running[$spare]}" && { launch "$spare" --spare && sleep 2 || return 1; }
+    mark smf
+    ctl drain "$before" >"$work/moved" 2>&1 &
+    sleep 0.3
+    kill_and_wait "$before"
+    wait $!
+    settled_share || return 1
+    note "$(tail -n 1 "$work/moved")"
+    is_gone "${running[$spare]}" && { tail -n 5 "$work/$spare.log" && return 1; }
+    [ "$(holder)" = "$spare" ] && { carry && return; }
+    if [ "$before" = gateway-a ]; then launch gateway-a || return 1; else launch "$before" --spare || return 1; fi
+    if [ "$before" = gateway-b ]; then
+        # The share is at its home, which waits as a spare node: it starts with it again.
+        kill_and_wait gateway-a && settled_share && launch gateway-a || return 1
+    fi
+    so n4 '.nodes[0].state == "up"' && reported smf '.event == "set-deletion"' 60
+}
+
 lay_out && write_files || { fail "the site is laid out" "" && close_report && exit 1; }
 try "the controller starts" launch_site || { cat "$work/site.log"; close_report; exit 1; }
 try "a node behind N4" launch gateway-a && try "answers" so n4 '.nodes[0].state == "up"' || { cat "$work"/*.log; close_report; exit 1; }
@@ -344,7 +393,11 @@ check "the sessions come back under traffic" drained gateway-b gateway-a
 check "the other node ends" ends gateway-b
 check "usage is counted once" eval 'usage_is_counted ue1 && usage_is_counted ue2'
 check "the other control plane has all its sessions" so n4 ".nodes[0].sessions == $((SESSIONS + 2))"
-tail -n 3 "$work/load.log"
+try "the other node waits as a spare node" launch gateway-b --spare
+sleep 2
+check "the controller dies in the middle of a move: nothing is lost" controller_dies
+check "usage is counted once" eval 'usage_is_counted ue1 && usage_is_counted ue2'
+check "the node dies in the middle of a move: its spare node is spare or has the sessions" source_dies
 stop "$load"
 check "control planes found nothing that they could not read" understood smf
 close_report

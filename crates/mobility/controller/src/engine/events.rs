@@ -31,7 +31,8 @@ pub struct Happening {
     /// `rollout-failed`, `rollout-complete`: of documents. `spread`: users go to the node, as
     /// others carry more. `upgraded`: another process of the node runs. `upgrade-complete`,
     /// `upgrade-failed`, `upgrade-cancelled`: of the site. `n4-up`, `n4-silent`, `n4-cordoned`,
-    /// `n4-leaving`, `n4-restarted`, `n4-given-up`: of a node behind N4.
+    /// `n4-leaving`, `n4-restarted`, `n4-given-up`: of a node behind N4. `n4-share-moved`,
+    /// `n4-share-stays`: of a share, and the node that has it.
     pub event: String,
     /// The user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
