@@ -125,7 +125,7 @@ rules:
 load:
   duration: 600
   rate: ${SMF_RATE:-20}
-  mix: {query: 1}
+  mix: {establish: 0, delete: 0, idle: 0, serviceRequest: 0, handover: 0, query: 1}
 YAML
 }
 
