@@ -101,6 +101,8 @@ pub struct NodePlan {
     pub address: SocketAddr,
     /// Whether it takes no further sessions.
     pub is_cordoned: bool,
+    /// Whether its sessions go to another node just now: it is silent meanwhile.
+    pub is_moving: bool,
     /// What it can carry, in packets a second; 0 where that is not known.
     pub capacity: u64,
 }

@@ -174,7 +174,8 @@ impl Proxy {
         let reached = self.reached;
         let Some(node) = self.nodes.get_mut(&number) else { return };
         let since = node.heard.max(reached);
-        let is_over = is_reached && !node.is_up && now.saturating_sub(since) >= lease;
+        let may_be_lost = is_reached && !node.is_up && !node.plan.is_moving;
+        let is_over = may_be_lost && now.saturating_sub(since) >= lease;
         let Some(record) = node.record.filter(|record| is_over && !record.is_given_up) else {
             return;
         };

@@ -111,6 +111,7 @@ impl Field {
             name: format!("node-{number}").into(),
             address: SocketAddr::new(node_address(*number), 8805),
             is_cordoned: node.is_cordoned,
+            is_moving: false,
             capacity: 0,
         };
         let plans = self.nodes.iter().map(plan).collect();

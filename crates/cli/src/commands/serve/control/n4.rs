@@ -168,11 +168,20 @@ impl Nodes {
     fn plans(&self, handle: &Handle) -> Option<Vec<NodePlan>> {
         let nodes = self.get();
         let planned = move |engine: &mut Engine| {
-            let plan = |(node, is_cordoned, capacity): (N4Node, bool, u64)| {
-                let (number, address) = (node.number, node.address);
-                NodePlan { number, name: node.name.into(), address, is_cordoned, capacity }
+            let planned = engine.n4_plans(nodes);
+            let shares = engine.shares();
+            let moves = |number| {
+                shares.iter().any(|share| share.number == number && share.moves_to.is_some())
             };
-            engine.n4_plans(nodes).into_iter().map(plan).collect()
+            let plan = |(node, is_cordoned, capacity): (N4Node, bool, u64)| NodePlan {
+                number: node.number,
+                name: node.name.into(),
+                address: node.address,
+                is_cordoned,
+                is_moving: moves(node.number),
+                capacity,
+            };
+            planned.into_iter().map(plan).collect()
         };
         handle.ask_and_wait(planned).ok()
     }
