@@ -3,51 +3,19 @@
 use std::fmt;
 use std::ops::AddAssign;
 
-/// What can go wrong.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Faults {
+weft_mobility_simulator::faults! {
     /// Replicas and nodes die and start again.
-    pub deaths: bool,
+    deaths,
     /// Replicas stand still, and go on where they were.
-    pub standstills: bool,
+    standstills,
     /// Replicas, members of etcd and nodes are cut off from each other.
-    pub cuts: bool,
+    cuts,
     /// Members of etcd die, etcd has no leader for a while, its requests come late.
-    pub etcd: bool,
+    etcd,
     /// The quota of etcd is used up for a while.
-    pub full: bool,
+    full,
     /// etcd gives its history up.
-    pub compaction: bool,
-}
-
-impl Faults {
-    /// All of them.
-    pub const ALL: Faults = Faults {
-        deaths: true,
-        standstills: true,
-        cuts: true,
-        etcd: true,
-        full: true,
-        compaction: true,
-    };
-    /// Their names.
-    pub const NAMES: [&str; 6] = ["deaths", "standstills", "cuts", "etcd", "full", "compaction"];
-
-    /// Adds one by its name, `all` or `none`; false if there is no such name.
-    pub fn add(&mut self, name: &str) -> bool {
-        match name {
-            "all" => *self = Faults::ALL,
-            "none" => {}
-            "deaths" => self.deaths = true,
-            "standstills" => self.standstills = true,
-            "cuts" => self.cuts = true,
-            "etcd" => self.etcd = true,
-            "full" => self.full = true,
-            "compaction" => self.compaction = true,
-            _ => return false,
-        }
-        true
-    }
+    compaction,
 }
 
 /// Something that is built wrong on purpose, to see that a promise breaks.

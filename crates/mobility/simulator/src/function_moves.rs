@@ -12,6 +12,15 @@ use std::ops::AddAssign;
 
 use crate::check::Violation;
 
+crate::faults! {
+    /// Messages are lost, doubled and late.
+    messages,
+    /// Nodes and commands die.
+    deaths,
+    /// What a node is asked for fails, or takes long.
+    failures,
+}
+
 /// What is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scenario {
@@ -19,12 +28,8 @@ pub struct Scenario {
     pub users: u64,
     /// Orders that are given in each run.
     pub orders: u64,
-    /// Messages are lost, doubled and late.
-    pub messages: bool,
-    /// Nodes and commands die.
-    pub deaths: bool,
-    /// What a node is asked for fails, or takes long.
-    pub failures: bool,
+    /// What can go wrong.
+    pub faults: Faults,
     /// What is wrong on purpose.
     pub mutation: Option<Mutation>,
     /// Lines of the log that are kept.
@@ -33,15 +38,7 @@ pub struct Scenario {
 
 impl Default for Scenario {
     fn default() -> Scenario {
-        Scenario {
-            users: 7,
-            orders: 20,
-            messages: true,
-            deaths: true,
-            failures: true,
-            mutation: None,
-            log: 0,
-        }
+        Scenario { users: 7, orders: 20, faults: Faults::ALL, mutation: None, log: 0 }
     }
 }
 

@@ -2,46 +2,50 @@
 
 use weft_mobility_protocol::gate::{Bounds, Policy};
 
-/// Which faults there are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Faults {
-    /// Messages are lost, doubled, and late by up to fifty times their time.
-    pub messages: bool,
-    /// Stations, anchors and the controller die and start again; some stations do
-    /// not come back.
-    pub deaths: bool,
-    /// Two parties cannot reach each other for a while, by messages or packets.
-    pub cuts: bool,
-    /// A station is not told that the radio has left it, or the radio goes before
-    /// the target owns the user.
-    pub radio: bool,
-    /// Targets cannot make contexts of what they are sent.
-    pub contexts: bool,
+/// Makes the struct `Faults` of a simulator from one list: a field for each fault, their names,
+/// all of them, and the choice by name.
+#[macro_export]
+macro_rules! faults {
+    ($($(#[$about:meta])* $name:ident),+ $(,)?) => {
+        /// What can go wrong.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Faults {
+            $($(#[$about])* pub $name: bool,)+
+        }
+
+        impl Faults {
+            /// All of them.
+            pub const ALL: Faults = Faults { $($name: true,)+ };
+            /// The names by which faults are chosen.
+            pub const NAMES: &[&str] = &[$(stringify!($name)),+];
+
+            /// Adds one by its name, `all` or `none`; false if there is no such name.
+            pub fn add(&mut self, name: &str) -> bool {
+                match name {
+                    "all" => *self = Faults::ALL,
+                    "none" => {}
+                    $(stringify!($name) => self.$name = true,)+
+                    _ => return false,
+                }
+                true
+            }
+        }
+    };
 }
 
-impl Faults {
-    /// The names by which faults are chosen.
-    pub const NAMES: [&str; 5] = ["messages", "deaths", "cuts", "radio", "contexts"];
-
-    /// All of them.
-    pub const ALL: Faults =
-        Faults { messages: true, deaths: true, cuts: true, radio: true, contexts: true };
-
-    /// Adds faults by name; `none` and `all` are names, too. Returns whether there
-    /// is such a name.
-    pub fn add(&mut self, name: &str) -> bool {
-        match name {
-            "none" => {}
-            "all" => *self = Faults::ALL,
-            "messages" => self.messages = true,
-            "deaths" => self.deaths = true,
-            "cuts" => self.cuts = true,
-            "radio" => self.radio = true,
-            "contexts" => self.contexts = true,
-            _ => return false,
-        }
-        true
-    }
+crate::faults! {
+    /// Messages are lost, doubled, and late by up to fifty times their time.
+    messages,
+    /// Stations, anchors and the controller die and start again; some stations do
+    /// not come back.
+    deaths,
+    /// Two parties cannot reach each other for a while, by messages or packets.
+    cuts,
+    /// A station is not told that the radio has left it, or the radio goes before
+    /// the target owns the user.
+    radio,
+    /// Targets cannot make contexts of what they are sent.
+    contexts,
 }
 
 /// Something built wrong on purpose, to show that the checks see it.

@@ -1,15 +1,14 @@
 //! `weft simulate`: protocols under faults, in virtual time.
 
 mod function_move;
+mod seeds;
 mod site;
 
-use std::fmt::Write;
-use std::time::Instant;
-
 use weft_mobility_simulator::{
-    Faults, Mutation, Promise, Scenario, Statistics, Violation, run as run_seed,
+    Faults, Mutation, Outcome, Promise, Scenario, Statistics, run as run_seed,
 };
 
+use self::seeds::{Ran, Seeds};
 use crate::failure::Failure;
 use crate::number::counted;
 use crate::output;
@@ -36,12 +35,8 @@ enum Protocol {
 
 #[derive(clap::Args)]
 struct Handover {
-    /// The seed; the same one gives the same run
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// So many seeds, from the first on; ends at the first that breaks a promise
-    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = at_least(1))]
-    seeds: u64,
+    #[command(flatten)]
+    seeds: Seeds,
     /// Moves that are completed in each run
     #[arg(long, default_value_t = 20, value_parser = at_least(1))]
     moves: u64,
@@ -72,9 +67,6 @@ struct Handover {
     /// Build something wrong on purpose, to see that a promise breaks
     #[arg(long, value_name = "WHAT", value_parser = mutation)]
     mutate: Option<Mutation>,
-    /// Lines of the log that are printed when a promise is broken
-    #[arg(long, value_name = "LINES", default_value_t = 200)]
-    log: usize,
 }
 
 fn at_least(least: u64) -> clap::builder::RangedU64ValueParser {
@@ -82,10 +74,7 @@ fn at_least(least: u64) -> clap::builder::RangedU64ValueParser {
 }
 
 fn mutation(name: &str) -> Result<Mutation, String> {
-    Mutation::ALL.into_iter().find(|mutation| mutation.name() == name).ok_or_else(|| {
-        let names: Vec<_> = Mutation::ALL.iter().map(|mutation| mutation.name()).collect();
-        format!("there are {}", names.join(", "))
-    })
+    seeds::mutation(&Mutation::ALL, Mutation::name, name)
 }
 
 /// Runs the seeds and prints what happened.
@@ -99,37 +88,17 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         Protocol::Site(arguments) => return site::run(&arguments),
     };
     let scenario = scenario(&arguments)?;
-    let (mut all, start) = (Statistics::default(), Instant::now());
-    for seed in (arguments.seed..).take(usize::try_from(arguments.seeds).unwrap_or(usize::MAX)) {
-        let outcome = run_seed(&scenario, seed);
-        if let Some(violation) = outcome.violation {
-            return broken(&scenario, seed, &violation, arguments.log);
-        }
-        all += &outcome.statistics;
-    }
-    let mut text = summary(&arguments, &all);
-    let _ = writeln!(
-        text,
-        "  simulated     {} events in {:.1} s, {:.1} s of virtual time",
-        all.events,
-        start.elapsed().as_secs_f64(),
-        all.time as f64 / 1e6
-    );
-    let kept: Vec<String> = Promise::ALL.iter().map(ToString::to_string).collect();
-    let _ = writeln!(text, "kept: {}", kept.join(", "));
-    output::print(&text)
+    let run = |seed, log: usize| {
+        // The log holds other users' lines, too, which are left out.
+        let log = log.saturating_mul(scenario.users as usize + 1);
+        let Outcome { statistics, violation, log } = run_seed(&Scenario { log, ..scenario }, seed);
+        Ran { statistics, violation: violation.map(|broken| broken.to_string()), log }
+    };
+    let (all, simulated) = arguments.seeds.run(run, |all| (all.events, all.time))?;
+    output::print(&(summary(&arguments, &all) + &simulated + &seeds::kept(&Promise::ALL)))
 }
 
 fn scenario(arguments: &Handover) -> Result<Scenario, Failure> {
-    let mut faults = Faults::default();
-    for name in &arguments.faults {
-        if !faults.add(name) {
-            let known = Faults::NAMES.join(", ");
-            return Err(Failure::input(format!(
-                "--faults: there is no fault '{name}'; there are all, none, {known}"
-            )));
-        }
-    }
     let mut scenario = Scenario {
         stations: arguments.stations,
         anchors: arguments.anchors,
@@ -137,7 +106,7 @@ fn scenario(arguments: &Handover) -> Result<Scenario, Failure> {
         moves: arguments.moves,
         packet_gap: arguments.packet_gap,
         order_gap: arguments.order_gap,
-        faults,
+        faults: seeds::faults(&arguments.faults, Faults::NAMES, Faults::add)?,
         disorder: arguments.disorder,
         mutation: arguments.mutate,
         ..Scenario::default()
@@ -146,23 +115,8 @@ fn scenario(arguments: &Handover) -> Result<Scenario, Failure> {
     Ok(scenario)
 }
 
-/// Runs the seed once more, with its log.
-fn broken(scenario: &Scenario, seed: u64, what: &Violation, log: usize) -> Result<(), Failure> {
-    // The log holds other users' lines, too, which are left out.
-    let lines = log.saturating_mul(scenario.users as usize + 1);
-    let outcome = run_seed(&Scenario { log: lines, ..*scenario }, seed);
-    let from = outcome.log.len().saturating_sub(log);
-    let mut text = String::new();
-    for line in &outcome.log[from..] {
-        let _ = writeln!(text, "{line}");
-    }
-    output::print(&text)?;
-    Err(Failure::broken(format!("seed {seed}: {what}")))
-}
-
 fn summary(arguments: &Handover, all: &Statistics) -> String {
-    let Handover { seed, seeds, stations, anchors, users, faults, .. } = arguments;
-    let last = seed.saturating_add(seeds - 1);
+    let Handover { seeds, stations, anchors, users, faults, .. } = arguments;
     let of = |counts: &std::collections::BTreeMap<&'static str, u64>| {
         let words = counts.iter().map(|(name, count)| format!("{name} {count}"));
         words.collect::<Vec<_>>().join(", ")
@@ -172,7 +126,7 @@ fn summary(arguments: &Handover, all: &Statistics) -> String {
         count => format!("{count} lost ({})", of(&all.lost)),
     };
     format!(
-        "handover: seeds {seed} to {last}, {}, {}, {}, \
+        "handover: {}, {}, {}, {}, \
          faults: {}\n  \
          moves         {} made, {} given up, {} refused\n  \
          users         {} owned anew, {} removed\n  \
@@ -181,6 +135,7 @@ fn summary(arguments: &Handover, all: &Statistics) -> String {
          gates         {} waited, at most {} at one node\n  \
          faults        {} deaths, {} cuts\n  \
          counted       {}\n",
+        seeds.range(),
         counted((*stations).into(), "station"),
         counted((*anchors).into(), "anchor"),
         counted(*users, "user"),

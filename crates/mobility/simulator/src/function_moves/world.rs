@@ -136,7 +136,7 @@ impl World {
             world.after(time, Event::Ask { order, life: 0, again: false });
             time += world.random.between(1_000, 300_000);
         }
-        if scenario.deaths {
+        if scenario.faults.deaths {
             world.after(10_000, Event::Fault);
         }
         world
@@ -242,7 +242,7 @@ impl World {
             OrderOutcome::Joined => self.statistics.joined += 1,
             OrderOutcome::Begun => {}
         }
-        if self.scenario.deaths && self.random.one_in_thousand(300) {
+        if self.scenario.faults.deaths && self.random.one_in_thousand(300) {
             // The command dies, and nothing else happens.
             self.statistics.command_deaths += 1;
             return;
@@ -291,7 +291,7 @@ impl World {
     /// A message goes on its way: it may be lost, doubled, late.
     pub fn send_message(&mut self, envelope: &Envelope, to: NodeId) {
         self.statistics.messages += 1;
-        let faulty = self.scenario.messages;
+        let faulty = self.scenario.faults.messages;
         if faulty && self.random.one_in_thousand(100) {
             self.statistics.messages_lost += 1;
             return;

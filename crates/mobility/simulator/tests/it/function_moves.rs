@@ -2,7 +2,7 @@
 //! broken where something is built wrong on purpose.
 
 use weft_mobility_simulator::Promise;
-use weft_mobility_simulator::function_moves::{Mutation, Scenario, Statistics, run};
+use weft_mobility_simulator::function_moves::{Faults, Mutation, Scenario, Statistics, run};
 
 use crate::times;
 
@@ -21,15 +21,9 @@ fn seeds(scenario: Scenario, count: u64) -> Statistics {
     all
 }
 
-const NONE: Scenario = Scenario {
-    users: 7,
-    orders: 20,
-    messages: false,
-    deaths: false,
-    failures: false,
-    mutation: None,
-    log: 0,
-};
+const NO_FAULTS: Faults = Faults { messages: false, deaths: false, failures: false };
+
+const NONE: Scenario = Scenario { users: 7, orders: 20, faults: NO_FAULTS, mutation: None, log: 0 };
 
 #[test]
 fn without_faults_nothing_at_all_is_lost() {
@@ -39,20 +33,20 @@ fn without_faults_nothing_at_all_is_lost() {
 
 #[test]
 fn messages_may_be_lost_doubled_and_late() {
-    let all = seeds(Scenario { messages: true, ..NONE }, 150);
+    let all = seeds(Scenario { faults: Faults { messages: true, ..NO_FAULTS }, ..NONE }, 150);
     assert!(all.messages_lost > 0 && all.messages_doubled > 0 && all.lost == 0, "{all:?}");
     assert!(all.moves > 500, "{all:?}");
 }
 
 #[test]
 fn either_node_and_the_command_may_die() {
-    let all = seeds(Scenario { deaths: true, ..NONE }, 150);
+    let all = seeds(Scenario { faults: Faults { deaths: true, ..NO_FAULTS }, ..NONE }, 150);
     assert!(all.deaths > 150 && all.command_deaths > 150 && all.lost > 0, "{all:?}");
 }
 
 #[test]
 fn what_a_node_is_asked_for_may_fail_or_take_long() {
-    let all = seeds(Scenario { failures: true, ..NONE }, 150);
+    let all = seeds(Scenario { faults: Faults { failures: true, ..NO_FAULTS }, ..NONE }, 150);
     assert!(all.failed > 150 && all.lost == 0, "{all:?}");
 }
 

@@ -79,7 +79,7 @@ impl World {
 
     /// It goes well, or fails so many times in a thousand.
     fn chance<T>(&mut self, times: u64, value: T) -> Result<T, String> {
-        match self.scenario.failures && self.random.one_in_thousand(times) {
+        match self.scenario.faults.failures && self.random.one_in_thousand(times) {
             true => Err("it failed".to_owned()),
             false => Ok(value),
         }
@@ -87,7 +87,7 @@ impl World {
 
     /// It is done after a while.
     fn finish(&mut self, node: NodeId, key: MoveKey, done: Done) {
-        let stuck = self.scenario.failures && self.random.one_in_thousand(2);
+        let stuck = self.scenario.faults.failures && self.random.one_in_thousand(2);
         let most = if stuck { 45_000_000 } else { 3_000 };
         let (delay, life) = (self.random.between(50, most), self.life(node));
         self.after(delay, Event::Done { node, life, key, done });
