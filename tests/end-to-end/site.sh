@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 . ../lib/etcd_site.sh
 
 begin_site "$@"
-users=20 rate=400 rounds=${ROUNDS:-9}
+users=${USERS:-20} rate=400 rounds=${ROUNDS:-9}
 command -v etcd >/dev/null || skip_script "there is no etcd (Debian package etcd-server)"
 
 lay_out && lay_out_etcd &&
@@ -86,7 +86,44 @@ they_meet_with_faults() {
     return "$status"
 }
 
+# The history of all that was seen is one of registers, and the same with one change is not.
+ownership_is_linearizable() {
+    cp "$work/history" /tmp/proof/history; cp $work/gateway.log $work/station-a.log /tmp/proof/
+    local changed
+    "$WEFT" simulate site --check "$work/history" | tee "$work/said"
+    [ "${PIPESTATUS[0]}" -eq 0 ] && grep -q '^kept: one owner, linearizable' "$work/said" || return 1
+    # Each user has moved.
+    [ "$(sed -n 's/.*, \([0-9]*\) ownerships.*/\1/p' "$work/said")" -gt $((2 * users)) ] || return 1
+    for changed in forgotten_end older_answer other_owner; do
+        "$changed" <"$work/history" >"$work/changed" && ! cmp -s "$work/history" "$work/changed" || return 1
+        "$WEFT" simulate site --check "$work/changed" >"$work/out" 2>"$work/err"
+        [ $? -eq 1 ] || { echo "$changed is not found"; return 1; }
+        cat "$work/err"
+        [ "$(wc -l <"$work/err")" -eq 1 ] || return 1
+    done
+}
+
+# forgotten_end: no station ever says that it has given a user up.
+forgotten_end() {
+    jq -c 'select(has("owns") | not), select(.owns != null)'
+}
+
+# older_answer: the last answer says what the first one about its user said.
+older_answer() {
+    jq -sc '[.[] | select(has("asked"))] as $all | ($all | last) as $last
+        | ($all | map(select(.user == $last.user)) | first) as $first
+        | .[], ($last | .asked += 1 | .answered += 1 | .owner = $first.owner | .owned = $first.owned
+            | .epoch = $first.epoch)'
+}
+
+# other_owner: one answer names another station.
+other_owner() {
+    jq -sc '[.[] | select(has("asked") and .owner and .owned > 0)] as $all
+        | .[], ($all | last | .owner = 5 - .owner)'
+}
+
 check "a replica waits for etcd, and sends clients to the one that leads" replicas_lead_clients
 check "values of others in etcd are told in one line" values_of_others
 check "leaders, members of etcd and nodes meet with faults in turn" they_meet_with_faults
+check "ownership in all that was seen is linearizable, and a changed history is not" ownership_is_linearizable
 close_report

@@ -14,7 +14,10 @@ After each round what `handover_kill.py` promises holds: no two stations have ow
 time; each user has one owner, the one that the replica that leads knows, and no user moves; the
 traffic of each user flows, and nothing comes twice. Where no node was killed, no packet is
 lost, or out of order. Prints how long each fault took until another replica led, and until it
-was connected with all nodes; exit code 1 at the first broken promise."""
+was connected with all nodes; exit code 1 at the first broken promise.
+
+Meanwhile both replicas are asked where users are, and all that is seen of ownership becomes the
+file `history` for `weft simulate site --check`."""
 
 import collections
 import http.client
@@ -28,6 +31,7 @@ from pathlib import Path
 
 import handover_kill
 from handover_kill import NODES, STATIONS, Broken, Local, Process, Rounds, Site, Traffic
+from site_history import Asks, History, RecordedNode
 
 REPLICAS = {"control-a": "ctl", "control-b": "ctl2"}
 MEMBERS = ("etcd-1", "etcd-2", "etcd-3")
@@ -51,6 +55,8 @@ class EtcdSite(Site):
     def __init__(self, folder, users):
         super().__init__(folder, users)
         del self.processes["site"]
+        self.history = History(folder / "history")
+        self.processes |= {name: RecordedNode(folder, name, self.history) for name in NODES}
         self.processes |= {name: Process(folder, name) for name in REPLICAS}
         self.processes |= {name: Member(folder, name) for name in MEMBERS}
 
@@ -271,6 +277,9 @@ def main():
     site.wait("users have no owners", site.is_settled)
     print(f"settled {time.monotonic() - began:.1f} s after all were ready")
     traffic = Traffic(server_ns, ue_ns, users, rate)
+    asks = [Asks(site.folder / "weft" / f"{name}.controller", site.users, site.history) for name in REPLICAS]
+    for one in asks:
+        one.start()
     traffic.ask()
     faults, done = Faults(site, traffic, seed), 0
     begin = time.monotonic()
@@ -287,10 +296,14 @@ def main():
         return 1
     finally:
         faults.say(done, time.monotonic() - begin)
+        for one in asks:
+            one.ends = True
+        print(f"answers that were recorded: {sum(one.answers for one in asks)}")
         traffic.child.kill()
         for one in site.processes.values():
             if one.child and one.child.returncode is None:
                 one.child.kill()
+        site.history.close()
     return 0
 
 

@@ -73,9 +73,10 @@ class Process:
         self.folder, self.name = folder, name
         self.states = {}
         self.child = None
+        self.died = None
 
     def start(self):
-        self.ready, self.rest = False, b""
+        self.ready, self.rest, self.died = False, b"", None
         environment = {**os.environ, "WEFT_LOG": "debug"}
         self.child = subprocess.Popen(
             ["sh", self.folder / f"{self.name}.start"],
@@ -92,6 +93,9 @@ class Process:
         self.rest = lines.pop()
         with open(self.folder / f"{self.name}.log", "ab") as log:
             log.writelines(line + b"\n" for line in lines)
+        return self.changes(lines)
+
+    def changes(self, lines):
         matches = (CHANGE.match(line.decode(errors="replace")) for line in lines)
         changes = [Change(self.name, match) for match in matches if match]
         for change in changes:
@@ -101,6 +105,7 @@ class Process:
     def kill(self):
         """What it still told, and when it died."""
         self.child.kill()
+        self.died = time.time()
         try:
             self.child.wait(PATIENCE)
         except subprocess.TimeoutExpired:

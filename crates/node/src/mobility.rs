@@ -388,7 +388,9 @@ impl Mobility {
             Output::Keep(user, kept) => host.keep_owned(user, kept),
             Output::KeepRoute(user, route) => host.keep_route(user, route),
             Output::Changed(user, change) => {
-                tracing::debug!(%user, from = change.from, to = change.to, event = change.event);
+                let posture = self.mobiles.get(&user).and_then(|mobile| mobile.posture);
+                let (epoch, event) = (posture.map(|posture| posture.epoch.0), change.event);
+                tracing::debug!(%user, from = change.from, to = change.to, event, epoch);
             }
             Output::Persist { .. } | Output::Tell(_) => {}
             output => {

@@ -13,11 +13,19 @@
 //!    that answer.
 //! 4. What is read by a question that was asked after an owner began is not older than that.
 //!
+//! 5. Who is said to own a user by an epoch is who did.
+//!
 //! While a user moves, who reads learns two epochs: of the ownership that is known, and of the
 //! one that may have begun meanwhile. The first of them never goes back, and the second one is
 //! not older than any owner.
 
+mod record;
+mod site;
+
 use std::collections::{BTreeMap, BTreeSet};
+
+pub use record::{Counted, Mistake, read};
+pub use site::SiteHistory;
 
 /// What was seen of a user. Times are of one clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +43,9 @@ pub enum Seen {
     },
     /// A question that was asked then was answered then.
     Read {
-        /// The epoch of an ownership that is known to have begun; 0 for none.
+        /// Whose ownership is known to have begun, if the answer says so.
+        owner: Option<u32>,
+        /// The epoch of that ownership; 0 for none.
         least: u64,
         /// The highest epoch by which the user may be owned.
         most: u64,
@@ -51,11 +61,12 @@ pub enum Seen {
 /// # Errors
 /// What cannot be, in one line.
 pub fn check(history: &[Seen]) -> Result<(), String> {
-    let (mut owned, mut reads) = (Vec::new(), Vec::new());
+    let (mut owned, mut reads, mut said) = (Vec::new(), Vec::new(), BTreeSet::new());
     for seen in history {
         match *seen {
             Seen::Owned { node, epoch, from, until } => owned.push((from, until, epoch, node)),
-            Seen::Read { least, most, asked, answered } => {
+            Seen::Read { owner, least, most, asked, answered } => {
+                said.extend(owner.filter(|_| least > 0).map(|owner| (least, owner)));
                 reads.push((asked, answered, least, most));
             }
         }
@@ -66,6 +77,12 @@ pub fn check(history: &[Seen]) -> Result<(), String> {
         let first = *owners.entry(*epoch).or_insert(*node);
         if first != *node {
             return Err(format!("nodes {first} and {node} own it by epoch {epoch}"));
+        }
+    }
+    for (epoch, node) in said {
+        let is = owners.get(&epoch).copied().unwrap_or(node);
+        if is != node {
+            return Err(format!("node {node} is said to own it by epoch {epoch}, and {is} does"));
         }
     }
     for pair in owned.windows(2) {
@@ -147,7 +164,7 @@ mod tests {
     }
 
     fn read(epoch: u64, asked: u64, answered: u64) -> Seen {
-        Seen::Read { least: epoch, most: epoch, asked, answered }
+        Seen::Read { owner: None, least: epoch, most: epoch, asked, answered }
     }
 
     #[test]
@@ -158,8 +175,8 @@ mod tests {
         let reads = [read(5, 3, 20), read(1, 4, 19), read(5, 21, 22)];
         check(&[&moves[..], &reads[..]].concat()).unwrap();
         // While it moves, both epochs are known.
-        check(&[owned(1, 4, 2, 9), Seen::Read { least: 0, most: 4, asked: 5, answered: 6 }])
-            .unwrap();
+        let moving = Seen::Read { owner: None, least: 0, most: 4, asked: 5, answered: 6 };
+        check(&[owned(1, 4, 2, 9), moving]).unwrap();
         // The target of a move that is not complete may give the user back.
         let back = [owned(1, 1, 0, 10), owned(2, 5, 10, 20), owned(1, 1, 25, 30)];
         check(&back).unwrap();
@@ -185,6 +202,9 @@ mod tests {
         assert_eq!(told(&known), "epoch 5 is read at 21, which was given up");
         let again = [&back[..], &[owned(2, 5, 30, 40)]].concat();
         assert_eq!(told(&again), "epoch 5 of node 2 comes after 1");
+        let wrong = Seen::Read { owner: Some(2), least: 1, most: 1, asked: 3, answered: 4 };
+        let said = told(&[owned(1, 1, 0, 10), wrong]);
+        assert_eq!(said, "node 2 is said to own it by epoch 1, and 1 does");
         let endless = Seen::Owned { node: 1, epoch: 1, from: 0, until: None };
         assert!(told(&[endless, owned(2, 2, 10, 20)]).contains("while"));
     }

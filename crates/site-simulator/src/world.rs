@@ -19,7 +19,7 @@ use weft_mobility_simulator::Random;
 use weft_mobility_transport::Event as Arrived;
 use weft_mobility_transport::note::Upgrade;
 
-use crate::history::Seen;
+use crate::history::SiteHistory;
 use crate::processes::{Ended, ProcessId, Processes, own, pause};
 use crate::scenario::{Outcome, Promise, Scenario, Statistics, Violation};
 use etcd::{Asked, Member, Said};
@@ -179,9 +179,7 @@ struct World {
     cuts: BTreeMap<(Party, Party), u64>,
     /// What the anchor does, while it lives.
     postures: BTreeMap<User, AnchorPosture>,
-    /// Whose packets the anchor takes, by which epoch, and since when.
-    owners: BTreeMap<User, (NodeId, u64, u64)>,
-    histories: BTreeMap<User, Vec<Seen>>,
+    history: SiteHistory,
     orders: u64,
     /// When the last fault ended, once no more come.
     calm: Option<u64>,
@@ -289,8 +287,7 @@ impl World {
             last: BTreeMap::new(),
             cuts: BTreeMap::new(),
             postures: BTreeMap::new(),
-            owners: BTreeMap::new(),
-            histories: BTreeMap::new(),
+            history: SiteHistory::default(),
             orders: 0,
             calm: None,
             own: None,

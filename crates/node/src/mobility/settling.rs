@@ -28,6 +28,8 @@ impl Mobility {
         let number = user.0 as u32;
         let next =
             posture.next.map(|(epoch, _)| epoch).filter(|next| posture.accept != Some(*next));
+        let takes = [posture.accept, next].map(|epoch| epoch.map(|epoch| epoch.0));
+        tracing::debug!(%user, takes = takes[0], next = takes[1], "taken by epoch");
         let tunnels = posture.accept.into_iter().chain(next);
         let tunnels =
             tunnels.map(|epoch| self.teids.tunnel(Purpose::Fresh, number, epoch)).collect();

@@ -5,7 +5,6 @@ use weft_mobility_protocol::{NodeId, User};
 
 use super::replica::LOG;
 use super::{Promise, World};
-use crate::history::{Seen, check};
 
 /// Octets of etcd for a user, and without users: of records, keys, and the log.
 const OCTETS: usize = 512;
@@ -28,28 +27,16 @@ impl World {
                     || posture.next.is_some_and(|(next, _)| next.0 == epoch)
             })
         };
-        let owners: Vec<(NodeId, u64)> = self
+        let time = self.time();
+        let owners: Vec<(u32, u64)> = self
             .nodes
             .iter()
             .filter(|(_, node)| node.owns(user))
-            .filter_map(|(number, node)| Some((*number, *node.epochs.get(&user)?)))
+            .filter_map(|(number, node)| Some((number.0, *node.epochs.get(&user)?)))
             .filter(|(_, epoch)| taken(*epoch))
             .collect();
-        if owners.len() > 1 {
-            self.violated(Promise::OneOwner, format!("{user} has the owners {owners:?}"));
-        }
-        let now = owners.first().copied();
-        let before = self.owners.get(&user).copied();
-        if now == before.map(|(node, epoch, _)| (node, epoch)) {
-            return;
-        }
-        let time = self.time();
-        if let Some((node, epoch, from)) = self.owners.remove(&user) {
-            let seen = Seen::Owned { node: node.0, epoch, from, until: Some(time) };
-            self.histories.entry(user).or_default().push(seen);
-        }
-        if let Some((node, epoch)) = now {
-            self.owners.insert(user, (node, epoch, time));
+        if let Err(what) = self.history.owned(user.0, &owners, time) {
+            self.violated(Promise::OneOwner, what);
         }
     }
 
@@ -76,7 +63,7 @@ impl World {
         }
         users.iter().find_map(|view| {
             let UserView { user, owner, epoch, state, .. } = view;
-            let is = self.owners.get(user).map(|(node, epoch, _)| (*node, *epoch));
+            let is = self.history.owner(user.0).map(|(node, epoch)| (NodeId(node), epoch));
             let said = owner.map(|owner| (owner, *epoch));
             (*state != "Settled" || is != said || said.is_none())
                 .then(|| format!("{user} is {state} at {said:?}, and owned by {is:?}"))
@@ -117,15 +104,7 @@ impl World {
 
     /// At the end: histories are looked at, and what it has cost is noted.
     pub(super) fn conclude(&mut self) {
-        for (user, (node, epoch, from)) in std::mem::take(&mut self.owners) {
-            let seen = Seen::Owned { node: node.0, epoch, from, until: None };
-            self.histories.entry(user).or_default().push(seen);
-        }
-        let histories = std::mem::take(&mut self.histories);
-        let broken = histories
-            .iter()
-            .find_map(|(user, history)| Some(format!("{user}: {}", check(history).err()?)));
-        if let Some(what) = broken {
+        if let Err(what) = std::mem::take(&mut self.history).conclude() {
             self.violated(Promise::Linearizable, what);
         }
         let cost = self.model.cost();

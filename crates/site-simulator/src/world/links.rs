@@ -176,7 +176,7 @@ impl World {
                 self.after(1000, Event::NodeLost { node: number, link });
             }
             UpgradeMethod::End => {
-                let owned = self.owners.values().filter(|(owner, ..)| *owner == number).count();
+                let owned = self.history.count_of(number.0);
                 if owned > 0 {
                     let what = format!("{number} is told to end, and has {owned} users");
                     self.violated(Promise::Placed, what);

@@ -98,7 +98,7 @@ impl World {
             self.after(1000, Event::ControllerLost { replica, node: number, link });
         }
         let all: Vec<_> =
-            if number == ANCHOR { self.histories.keys().copied().collect() } else { users };
+            if number == ANCHOR { self.history.users().map(User).collect() } else { users };
         all.into_iter().for_each(|user| self.look_at_owner(user));
     }
 

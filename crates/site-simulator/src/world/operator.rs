@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use weft_mobility_controller::engine::{Answer, Engine, Happening, Input, Ways};
+use weft_mobility_controller::engine::{Answer, Engine, Happening, Input, UserView, Ways};
 use weft_mobility_protocol::{NodeId, User};
 use weft_site::upgrade::Method;
 
@@ -84,19 +84,21 @@ impl World {
         let asked = self.time();
         let Some(shared) = self.shared() else { return };
         self.ask_leader(move |engine| {
-            let read = engine.user(user).map(|user| (user.owned, user.epoch));
+            let read = engine.user(user);
             Box::new(move || {
                 if let (Some(read), Some(shared)) = (read, shared.upgrade()) {
-                    shared.lock().answered(user, read, asked);
+                    shared.lock().answered(&read, asked);
                 }
             })
         });
     }
 
-    fn answered(&mut self, user: User, (least, most): (u64, u64), asked: u64) {
+    fn answered(&mut self, view: &UserView, asked: u64) {
         let answered = self.time();
         self.statistics.answers += 1;
-        self.histories.entry(user).or_default().push(Seen::Read { least, most, asked, answered });
+        let UserView { user, owner, owned: least, epoch: most, .. } = *view;
+        let owner = owner.map(|node| node.0);
+        self.history.answered(user.0, Seen::Read { owner, least, most, asked, answered });
     }
 
     /// It is looked whether all is well, after the last fault.

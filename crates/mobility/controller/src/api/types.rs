@@ -120,6 +120,9 @@ pub struct User {
     pub owner: Option<String>,
     /// The number of its ownership, or of what is under way.
     pub epoch: u64,
+    /// The number of the owner's ownership; 0 without an owner.
+    #[serde(default)]
+    pub owned: u64,
     /// Where it is to go; null when nothing is under way.
     pub target: Option<String>,
     /// `Settled`, the stage of what is under way, or `Waiting` for nodes that have

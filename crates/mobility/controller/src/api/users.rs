@@ -155,6 +155,7 @@ fn user(shared: &Shared, view: UserView) -> User {
         anchor: shared.name(view.anchor),
         owner: view.owner.map(|node| shared.name(node)),
         epoch: view.epoch,
+        owned: view.owned,
         target: view.target.map(|node| shared.name(node)),
         state: view.state.to_owned(),
     }

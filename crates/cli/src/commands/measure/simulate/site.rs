@@ -1,5 +1,11 @@
 //! `weft simulate site`: the controllers of a site on etcd under faults.
 
+use std::fmt::Display;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use weft_site_simulator::history::{self, Counted, Mistake};
 use weft_site_simulator::{
     Faults, Mutation, Outcome, Promise, Scenario, Statistics, run as run_seed,
 };
@@ -13,6 +19,9 @@ use crate::output;
 pub struct Arguments {
     #[command(flatten)]
     seeds: Seeds,
+    /// Check the history that was recorded of a site that ran, and simulate nothing
+    #[arg(long, value_name = "HISTORY", exclusive = true)]
+    check: Option<PathBuf>,
     /// Nodes: an anchor, and stations
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(3..=200))]
     nodes: u32,
@@ -41,8 +50,12 @@ fn mutation(name: &str) -> Result<Mutation, String> {
 /// Runs the seeds and prints what happened.
 ///
 /// # Errors
-/// A fault that there is not is refused; a broken promise is a failure.
+/// A fault that there is not is refused, and so is what is no history; a broken promise is a
+/// failure.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(path) = &arguments.check {
+        return check(path);
+    }
     let scenario = Scenario {
         nodes: arguments.nodes,
         users: arguments.users,
@@ -58,6 +71,21 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let (all, simulated) = arguments.seeds.run(run, |all| (all.events, all.time))?;
     output::print(&(summary(arguments, &all) + &simulated + &seeds::kept(&Promise::ALL)))
+}
+
+/// Checks a history that was recorded.
+fn check(path: &Path) -> Result<(), Failure> {
+    let named = |what: &dyn Display| format!("{}: {what}", path.display());
+    let file = File::open(path).map_err(|error| Failure::input(named(&error)))?;
+    let counted = history::read(BufReader::new(file)).map_err(|mistake| match mistake {
+        Mistake::Broken(_) => Failure::broken(named(&mistake)),
+        _ => Failure::input(named(&mistake)),
+    })?;
+    let Counted { users, ownerships, changes, answers } = counted;
+    let kept = seeds::kept(&[Promise::OneOwner, Promise::Linearizable]);
+    output::print(&format!(
+        "history: {users} users, {ownerships} ownerships by {changes} changes at nodes, {answers} answers\n{kept}"
+    ))
 }
 
 fn summary(arguments: &Arguments, all: &Statistics) -> String {
