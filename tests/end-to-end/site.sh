@@ -12,12 +12,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 . ../lib/etcd_site.sh
 
 begin_site "$@"
-users=${USERS:-20} rate=400 rounds=${ROUNDS:-9}
+users=${USERS:-20} rate=400 rounds=${ROUNDS:-12}
 command -v etcd >/dev/null || skip_script "there is no etcd (Debian package etcd-server)"
 
 lay_out && lay_out_etcd &&
     in_ns srv ip neighbour replace 198.51.100.254 dev eth0 lladdr 02:00:00:00:12:01 nud permanent &&
-    write_files 200 2000 && write_commands && write_etcd_files
+    write_files 200 2000 && printf 'membership: {lease: 5, adopt: true}\n' >>"$work/site.yaml" &&
+    write_commands && write_etcd_files
 
 # launch NAME: starts a process that is ended by finish.
 launch() {

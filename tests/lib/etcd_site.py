@@ -8,7 +8,8 @@ controller, a gateway and two stations by their `.start` files. In each round so
 ordered to move, and one party in turn meets with a fault: SIGKILL for the replica that leads, a
 member of etcd, the member that leads etcd, the source, the target or the gateway; SIGSTOP for
 the replica that leads, for some seconds; a network that is cut between the replica that leads
-and etcd; and an etcd whose quota is used up.
+and etcd; two parties, whichever, that do not reach each other; a station that reaches nothing; times
+of day of replicas that are set; and an etcd whose quota is used up.
 
 After each round what `handover_kill.py` promises holds: no two stations have owned a user at a
 time; each user has one owner, the one that the replica that leads knows, and no user moves; the
@@ -35,10 +36,19 @@ from site_history import Asks, History, RecordedNode
 
 REPLICAS = {"control-a": "ctl", "control-b": "ctl2"}
 MEMBERS = ("etcd-1", "etcd-2", "etcd-3")
+# Where each party is in the network `oam`.
+PARTIES = {
+    "control-a": ("ctl", "192.0.2.1"), "control-b": ("ctl2", "192.0.2.8"),
+    "gateway": ("gw", "192.0.2.2"), "station-a": ("sa", "192.0.2.3"), "station-b": ("sb", "192.0.2.4"),
+    "etcd-1": ("e1", "192.0.2.11"), "etcd-2": ("e2", "192.0.2.12"), "etcd-3": ("e3", "192.0.2.13"),
+}
 FAULTS = (
-    "leader killed", "member killed", "source killed", "leader stopped", "etcd leader killed",
-    "leader cut off", "target killed", "etcd full", "gateway killed",
+    "leader killed", "member killed", "source killed", "leader stopped", "two cut off",
+    "etcd leader killed", "leader cut off", "clock set", "target killed", "etcd full",
+    "gateway killed", "station isolated",
 )
+# What is added to the time of day of a replica. Certificates of the test are good for two days.
+CLOCKS = ("+0", "+1h", "+20h")
 # What a failover may take on a machine that does nothing else; more is said, and no failure.
 GOAL = 3.0
 
@@ -109,6 +119,19 @@ class EtcdSite(Site):
         connection.request("POST", "/v1/handovers", json.dumps(body))
         return connection
 
+    def check_owners(self):
+        """The controller knows who owns whom. A station that is cut off may take itself for the
+        owner, and the anchor takes none of its packets: the history shows who owned whom."""
+        for owned in self.owned.values():
+            del owned[:-1]
+        super().check_owners()
+
+    def cut(self, name, others):
+        self.script("cut", PARTIES[name][0], *(PARTIES[other][1] for other in others))
+
+    def join(self, name):
+        self.script("join", PARTIES[name][0])
+
     def script(self, name, *arguments):
         done = subprocess.run(
             ["sh", self.folder / f"{name}.start", *arguments],
@@ -130,6 +153,7 @@ class Faults(Rounds):
     def __init__(self, site, traffic, seed):
         super().__init__(site, traffic, seed)
         self.times = collections.defaultdict(list)
+        self.cuts, self.adopted = [], []
         self.turn = -1
 
     def round(self):
@@ -157,6 +181,10 @@ class Faults(Rounds):
             site.kill(victim)
             site.go_on(chance.uniform(0.0, 0.2))
             site.start(victim)
+        elif fault == "two cut off":
+            self.cut_two(touched)
+        elif fault == "station isolated":
+            self.isolate(source, target, touched)
         else:
             self.strike(fault, ordered)
         site.wait("not settled", site.is_settled)
@@ -189,9 +217,15 @@ class Faults(Rounds):
                 site.processes[leader].child.send_signal(signal.SIGCONT)
             site.go_on(0.5)
         elif fault == "leader cut off":
-            site.script("cut", REPLICAS[leader])
+            site.cut(leader, MEMBERS)
             self.await_other(fault, leader, began)
-            site.script("join", REPLICAS[leader])
+            site.join(leader)
+        elif fault == "clock set":
+            for name in REPLICAS:
+                (site.folder / f"{name}.clock").write_text(self.random.choice(CLOCKS) + "\n")
+            # What is written, asked and renewed now is by other times of day.
+            site.go_on(1.0)
+            self.await_writes(fault, began)
         elif fault == "etcd full":
             site.script("fill")
             # Orders wait, and packets do not.
@@ -216,6 +250,32 @@ class Faults(Rounds):
             site.start(member)
             # It catches up before the next one dies.
             site.go_on(2.0)
+
+    def cut_two(self, touched):
+        """Two parties, whichever, do not reach each other for a while."""
+        site = self.site
+        one, other = self.random.sample(sorted(PARTIES), 2)
+        site.cut(one, [other])
+        try:
+            site.go_on(self.random.uniform(0.5, 5.0))
+        finally:
+            site.join(one)
+        self.cuts.append(f"{one} from {other}")
+
+    def isolate(self, source, target, touched):
+        """A station reaches no other party; its users go to another one."""
+        site, began = self.site, time.monotonic()
+        touched.update(user for user, owners in site.owners().items() if source in owners)
+        site.cut(source, [name for name in PARTIES if name != source])
+        path = f"/v1/users?first=1&count={len(site.users)}"
+        is_adopted = lambda user: user["owner"] == target and user["state"] == "Settled"
+        try:
+            site.wait("its users are not adopted", lambda: all(map(is_adopted, site.ask("site", path))))
+            self.adopted.append(time.monotonic() - began)
+            # Its packets are those of no owner.
+            site.go_on(1.0)
+        finally:
+            site.join(source)
 
     def await_other(self, fault, old, began, stopped=False):
         """Until another replica leads, and has all nodes."""
@@ -263,6 +323,10 @@ class Faults(Rounds):
                 print(f"{fault}: {len(times)} times")
             if whole and max(whole) > GOAL:
                 print(f"  more than {GOAL:.0f} s")
+        if self.cuts:
+            print(f"cut off: {', '.join(self.cuts)}")
+        if self.adopted:
+            print(f"users of an isolated station are adopted after {max(self.adopted):.1f} s at most")
         print(f"packets lost of users at a killed node: {self.lost['touched']}; of others: 0 of {self.lost['sent of others']}")
 
 

@@ -14,6 +14,8 @@
 members=(1 2 3)
 # What etcd may keep, so that a test can fill it.
 quota=$((24 << 20))
+# The library that changes the time of day of a program (Debian package libfaketime), or nothing.
+faketime=$(ls /usr/lib/*/faketime/libfaketime.so.1 2>/dev/null | head -1)
 
 lay_out_etcd() {
     local member
@@ -55,11 +57,12 @@ write_etcd_files() {
     for name in gateway station-a station-b; do
         sed -i 's/--handover-controller 192.0.2.1:9471/&,192.0.2.8:9471/' "$work/$name.start"
     done
-    # cut.start NAMESPACE: no packet between it and etcd; join.start NAMESPACE: again.
+    # cut.start SIDE ADDRESS...: no packet between it and these; join.start SIDE: again.
     {
-        printf '%s <<EOF\n' "ip netns exec \"$(ns "")\$1\" nft -f -"
-        printf 'table inet cut {\n chain in { type filter hook input priority 0; tcp sport 2379 drop; }\n'
-        printf ' chain out { type filter hook output priority 0; tcp dport 2379 drop; }\n}\nEOF\n'
+        printf 'side=$1\nshift\naddresses=$(echo "$@" | tr " " ,)\n'
+        printf '%s <<EOF\n' "ip netns exec \"$(ns "")\$side\" nft -f -"
+        printf 'table inet cut {\n chain in { type filter hook input priority 0; ip saddr { $addresses } drop; }\n'
+        printf ' chain out { type filter hook output priority 0; ip daddr { $addresses } drop; }\n}\nEOF\n'
     } >"$work/cut.start"
     printf 'exec ip netns exec "%s$1" nft delete table inet cut\n' "$(ns "")" >"$work/join.start"
     write_alarm
@@ -72,7 +75,15 @@ replica() {
     sed -e "s|^listen: .*|listen: $2:9471|" -e "s|^api: {listen: [^,]*|api: {listen: $2:9472|" \
         -e "s|^records: .*|etcd: {endpoints: [$endpoints], tls: {$tls}}\nreplica: {name: $1, address: 'http://$2:9472'}|" \
         "$work/site.yaml" >"$work/$1.yaml" &&
-        printf 'exec ip netns exec %q %q control %q\n' "$(ns "$3")" "$WEFT" "$work/$1.yaml" >"$work/$1.start"
+        echo +0 >"$work/$1.clock" &&
+        printf 'exec ip netns exec %q env %s %q control %q\n' "$(ns "$3")" "$(skewed "$1")" "$WEFT" \
+            "$work/$1.yaml" >"$work/$1.start"
+}
+
+# skewed NAME: an environment in which the time of day is what the file NAME.clock adds to it.
+skewed() {
+    [ -z "$faketime" ] || printf 'LD_PRELOAD=%q FAKETIME_TIMESTAMP_FILE=%q FAKETIME_NO_CACHE=1 %s' \
+        "$faketime" "$work/$1.clock" FAKETIME_DONT_FAKE_MONOTONIC=1
 }
 
 # write_member NUMBER
