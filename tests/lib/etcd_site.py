@@ -8,13 +8,12 @@ controller, a gateway and two stations by their `.start` files. In each round so
 ordered to move, and one party in turn meets with a fault: SIGKILL for the replica that leads, a
 member of etcd, the member that leads etcd, the source, the target or the gateway; SIGSTOP for
 the replica that leads, for some seconds; a network that is cut between the replica that leads
-and etcd; two parties, whichever, that do not reach each other; a station that reaches nothing; times
-of day of replicas that are set; and an etcd whose quota is used up.
+and etcd; two parties, whichever, that do not reach each other; a station that reaches no other
+party; times of day of replicas that are set; and an etcd whose quota is used up.
 
-After each round what `handover_kill.py` promises holds: no two stations have owned a user at a
-time; each user has one owner, the one that the replica that leads knows, and no user moves; the
-traffic of each user flows, and nothing comes twice. Where no node was killed, no packet is
-lost, or out of order. Prints how long each fault took until another replica led, and until it
+After each round what `handover_kill.py` promises holds: each user has one owner, the one that
+the replica that leads knows, and no user moves; the traffic of each user flows, and nothing
+comes twice. Where no node was killed, no packet is lost, or out of order. Prints how long each fault took until another replica led, and until it
 was connected with all nodes; exit code 1 at the first broken promise.
 
 Meanwhile both replicas are asked where users are, and all that is seen of ownership becomes the
@@ -23,6 +22,7 @@ file `history` for `weft simulate site --check`."""
 import collections
 import http.client
 import json
+import os
 import random
 import signal
 import subprocess
@@ -162,7 +162,7 @@ class Faults(Rounds):
         site.deaths.clear()
         self.counts = site.counts()
         self.turn += 1
-        fault = FAULTS[self.turn % len(FAULTS)]
+        fault = os.environ.get("FAULT") or FAULTS[self.turn % len(FAULTS)]
         held = collections.defaultdict(list)
         for user, names in site.owners().items():
             held[names[0]].append(user)

@@ -143,7 +143,6 @@ pub(crate) enum Done {
 pub(crate) struct Mobility {
     plan: HandoverPlan,
     teids: Teids,
-    incarnation: Incarnation,
     machine: Machine,
     mail: Receiver<Envelope>,
     post: Sender<Envelope>,
@@ -176,20 +175,19 @@ impl Mobility {
                 Machine::Anchor(Anchor::new(plan.node, incarnation, settings, &mut out))
             }
         };
-        let (mobility, mail) = Mobility::with(plan, (machine, incarnation, secret), waker);
+        let (mobility, mail) = Mobility::with(plan, (machine, secret), waker);
         (mobility, out, mail)
     }
 
     fn with(
         plan: HandoverPlan,
-        (machine, incarnation, secret): (Machine, Incarnation, &[u8]),
+        (machine, secret): (Machine, &[u8]),
         waker: Waker,
     ) -> (Mobility, Mail) {
         let ((to_node, mail), (post, from_node)) = (channel(), channel());
         let mobility = Mobility {
             plan,
             teids: Teids::new(secret),
-            incarnation,
             machine,
             mail,
             post,
@@ -213,7 +211,7 @@ impl Mobility {
         HandoverView {
             node: self.plan.node.0,
             role: self.plan.role.name().to_owned(),
-            incarnation: self.incarnation.0,
+            incarnation: self.machine.incarnation().0,
             users: self.machine.states(),
             gated: self.mobiles.values().filter(|mobile| mobile.gated).count() as u64,
             waited,
@@ -275,7 +273,7 @@ impl Mobility {
         // The thread that moves messages may have gone.
         let _ = self.post.send(Envelope {
             from: self.plan.node,
-            from_incarnation: self.incarnation,
+            from_incarnation: self.machine.incarnation(),
             to: NodeId::CONTROLLER,
             to_incarnation: Incarnation(0),
             message: Message::Handover { user, epoch, step },

@@ -29,12 +29,25 @@ pub enum Mutation {
     StaleAnswers,
     /// Some writes are forgotten, so moves begin whose records are lost with their leader.
     ForgetWrites,
+    /// Nodes say that they run by settings that they were told, and do not.
+    FalseReports,
+    /// Stations say that they carry the more, the fewer users they have.
+    FalseLoads,
+    /// A node of a pair carries packets until it is told that it does not own its users.
+    LateStop,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 4] =
-        [Mutation::NoFence, Mutation::NoCount, Mutation::StaleAnswers, Mutation::ForgetWrites];
+    pub const ALL: [Mutation; 7] = [
+        Mutation::NoFence,
+        Mutation::NoCount,
+        Mutation::StaleAnswers,
+        Mutation::ForgetWrites,
+        Mutation::FalseReports,
+        Mutation::FalseLoads,
+        Mutation::LateStop,
+    ];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -43,6 +56,9 @@ impl Mutation {
             Mutation::NoCount => "no-count",
             Mutation::StaleAnswers => "stale-answers",
             Mutation::ForgetWrites => "forget-writes",
+            Mutation::FalseReports => "false-reports",
+            Mutation::FalseLoads => "false-loads",
+            Mutation::LateStop => "late-stop",
         }
     }
 }
@@ -94,16 +110,26 @@ pub enum Promise {
     Bounded,
     /// No part of the controller fails.
     Sound,
+    /// After the last fault all stations run as one revision of the documents says: the newest,
+    /// or the one that the site went back to.
+    RolledOut,
+    /// Users are spread few at a time, seldom, and until loads are level.
+    Balanced,
+    /// At most one node of a pair carries packets.
+    OneOfPair,
 }
 
 impl Promise {
     /// All of them.
-    pub const ALL: [Promise; 5] = [
+    pub const ALL: [Promise; 8] = [
         Promise::OneOwner,
         Promise::Linearizable,
         Promise::Placed,
         Promise::Bounded,
         Promise::Sound,
+        Promise::RolledOut,
+        Promise::Balanced,
+        Promise::OneOfPair,
     ];
 }
 
@@ -115,6 +141,9 @@ impl fmt::Display for Promise {
             Promise::Placed => "placed",
             Promise::Bounded => "bounded",
             Promise::Sound => "sound",
+            Promise::RolledOut => "rolled out",
+            Promise::Balanced => "balanced",
+            Promise::OneOfPair => "one of a pair",
         })
     }
 }
@@ -152,6 +181,12 @@ pub struct Statistics {
     pub upgrades: u64,
     /// Users that have an owner anew.
     pub adopted: u64,
+    /// Revisions of documents that all nodes came to run by, and that did harm.
+    pub revisions: [u64; 2],
+    /// How often users were spread over stations.
+    pub spreads: u64,
+    /// How often a node of the pair was granted its users.
+    pub grants: u64,
     /// Answers of controllers that were checked.
     pub answers: u64,
     /// Deaths of replicas and of nodes.
@@ -180,6 +215,11 @@ impl AddAssign<&Statistics> for Statistics {
         }
         self.upgrades += other.upgrades;
         self.adopted += other.adopted;
+        for (at, count) in other.revisions.iter().enumerate() {
+            self.revisions[at] += count;
+        }
+        self.spreads += other.spreads;
+        self.grants += other.grants;
         self.answers += other.answers;
         for (at, count) in other.deaths.iter().enumerate() {
             self.deaths[at] += count;

@@ -1,11 +1,13 @@
 //! The world in which a run takes place: its parties, its clock and its log.
 
 mod check;
+mod documents;
 mod etcd;
 mod faults;
 mod links;
 mod node;
 mod operator;
+mod pair;
 mod replica;
 
 use std::cmp::Reverse;
@@ -22,8 +24,10 @@ use weft_mobility_transport::note::Upgrade;
 use crate::history::SiteHistory;
 use crate::processes::{Ended, ProcessId, Processes, own, pause};
 use crate::scenario::{Outcome, Promise, Scenario, Statistics, Violation};
+use documents::Documents;
 use etcd::{Asked, Member, Said};
 use node::Node;
+use pair::PAIR;
 use replica::Replica;
 
 /// How often it is looked at leases and leaders, in microseconds.
@@ -73,6 +77,16 @@ enum Event {
         link: u64,
         upgrade: Upgrade,
     },
+    /// A controller tells a node how to run.
+    Settings {
+        node: NodeId,
+        link: u64,
+        told: (u64, String),
+    },
+    /// Nodes say how they run and what they carry.
+    Say,
+    /// A node of the pair says what it is, in this life.
+    Claim(NodeId, u32),
     /// From node to node.
     Between {
         to: NodeId,
@@ -180,12 +194,13 @@ struct World {
     /// What the anchor does, while it lives.
     postures: BTreeMap<User, AnchorPosture>,
     history: SiteHistory,
+    documents: Documents,
     orders: u64,
     /// When the last fault ended, once no more come.
     calm: Option<u64>,
     own: Option<Weak<Shared>>,
     /// Why all is not well yet.
-    unwell: String,
+    unwell: (Promise, String),
     is_well: bool,
     statistics: Statistics,
     violation: Option<Violation>,
@@ -288,10 +303,11 @@ impl World {
             cuts: BTreeMap::new(),
             postures: BTreeMap::new(),
             history: SiteHistory::default(),
+            documents: Documents::default(),
             orders: 0,
             calm: None,
             own: None,
-            unwell: String::new(),
+            unwell: (Promise::Placed, String::new()),
             is_well: false,
             statistics: Statistics::default(),
             violation: None,
@@ -300,7 +316,7 @@ impl World {
     }
 
     fn begin(&mut self) {
-        for number in (1..=self.scenario.nodes.max(3)).map(NodeId) {
+        for number in (1..=self.scenario.nodes.max(3)).map(NodeId).chain(PAIR) {
             self.nodes.insert(number, Node::new(number));
             let at = self.random.between(0, 50_000);
             self.after(at, Event::Restart(number));
@@ -311,6 +327,7 @@ impl World {
             self.after(at, Event::Begin(replica));
         }
         self.after(TICK, Event::Tick);
+        self.after(SECOND, Event::Say);
         self.after(2 * SECOND, Event::Order);
         self.after(2 * SECOND, Event::Ask);
         self.after(3 * SECOND, Event::Fault);
@@ -342,8 +359,9 @@ impl World {
         self.statistics.events += 1;
         self.statistics.time = self.time();
         if self.calm.is_some_and(|calm| time > calm + PATIENCE) {
-            let what = format!("{} s after the last fault: {}", PATIENCE / SECOND, self.unwell);
-            self.violated(Promise::Placed, what);
+            let (promise, what) = &self.unwell;
+            let what = format!("{} s after the last fault: {what}", PATIENCE / SECOND);
+            self.violated(*promise, what);
             return Action::End;
         }
         self.happen(event)
@@ -362,6 +380,9 @@ impl World {
                 self.arrive_at_controller(replica, link, node, *arrived);
             }
             Event::Upgrade { node, link, upgrade } => self.upgrade(node, link, upgrade),
+            Event::Settings { node, link, told } => self.settings(node, link, told),
+            Event::Say => self.say_all(),
+            Event::Claim(node, life) => self.claim(node, life),
             Event::Between { to, envelope } => self.message(to, envelope),
             Event::Marker { to, user, marker } => self.marker(to, user, marker),
             Event::Timer { node, key, generation } => self.timer(node, key, generation),

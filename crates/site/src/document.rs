@@ -1,5 +1,4 @@
-//! Documents as they are written. The comments of types with `Deserialize` are the
-//! descriptions in the published schema, so they speak to the author of a document.
+//! Documents: what they describe, and how they are read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,9 +11,13 @@ use weft_functions::KINDS;
 use weft_yaml::locate::Source;
 use weft_yaml::mistake::{Mistake, Mistakes, Position};
 use weft_yaml::shape;
-use weft_yaml::values::Entries;
+
+mod file;
+
+pub use file::{ApiVersion, Metadata, RebalanceFile, RolloutFile, SiteFile, TemplateFile, Word};
 
 use crate::balance::Settings as Rebalance;
+use crate::part::{self, Part, Parts};
 use crate::template;
 
 /// What a document describes.
@@ -28,12 +31,24 @@ pub enum DocumentKind {
     NodeTemplate,
     /// One node: its configuration.
     Node,
+    /// A function, as nodes have it.
+    Function,
+    /// A chain of functions.
+    Chain,
+    /// What users of a class have in common.
+    UserClass,
+    /// Users of one class.
+    Users,
 }
 
-const ALL: [(DocumentKind, &str); 3] = [
+const ALL: [(DocumentKind, &str); 7] = [
     (DocumentKind::Site, "Site"),
     (DocumentKind::NodeTemplate, "NodeTemplate"),
     (DocumentKind::Node, "Node"),
+    (DocumentKind::Function, "Function"),
+    (DocumentKind::Chain, "Chain"),
+    (DocumentKind::UserClass, "UserClass"),
+    (DocumentKind::Users, "Users"),
 ];
 
 impl fmt::Display for DocumentKind {
@@ -46,163 +61,19 @@ impl fmt::Display for DocumentKind {
 impl FromStr for DocumentKind {
     type Err = String;
 
-    /// Reads a kind in any case, also with an `s` behind it.
+    /// Reads a kind in any case, in the singular or the plural.
     fn from_str(text: &str) -> Result<DocumentKind, String> {
         let said = text.to_ascii_lowercase();
-        let is = |name: &str| said.trim_end_matches('s') == name.to_ascii_lowercase();
+        let is = |name: &str| {
+            let name = name.to_ascii_lowercase();
+            let behind = said.strip_prefix(&name).or_else(|| name.strip_prefix(&said));
+            behind.is_some_and(|behind| ["", "s", "es"].contains(&behind))
+        };
         let found = ALL.iter().find(|(_, name)| is(name));
         found.map(|(kind, _)| *kind).ok_or_else(|| {
-            format!("`{text}` is not a kind of document: Site, NodeTemplate or Node")
+            let names: Vec<_> = ALL.iter().map(|(_, name)| *name).collect();
+            format!("`{text}` is not a kind of document; there are {}", names.join(", "))
         })
-    }
-}
-
-/// Versions of this format.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(inline)]
-pub enum ApiVersion {
-    /// The one there is.
-    #[serde(rename = "weft/v1")]
-    V1,
-}
-
-/// What a document is called.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Metadata {
-    /// Its name.
-    pub name: String,
-}
-
-/// How a site treats its nodes.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "Site")]
-pub struct SiteFile {
-    /// Version of this format.
-    #[serde(rename = "apiVersion")]
-    pub _api_version: ApiVersion,
-    /// `Site`.
-    #[serde(rename = "kind")]
-    pub _kind: DocumentKind,
-    /// Name of the site.
-    pub metadata: Metadata,
-    /// How nodes come to run as documents say.
-    #[serde(default)]
-    pub rollout: RolloutFile,
-    /// Lets users go from stations that carry much to those that carry little, as nodes say what
-    /// they carry. Users stay where they are without it.
-    pub rebalance: Option<RebalanceFile>,
-}
-
-/// How users are spread over stations.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "Rebalance")]
-pub struct RebalanceFile {
-    /// Seconds over which loads are smoothed; stations must differ for three times as long.
-    #[serde(default = "over")]
-    #[schemars(range(min = 10, max = 3600))]
-    pub over: u64,
-    /// Percent of what a station can carry by which loads may differ.
-    #[serde(default = "tolerance")]
-    #[schemars(range(min = 1, max = 100))]
-    pub tolerance: u64,
-    /// Users that move at a time, at most.
-    #[serde(default = "users")]
-    #[schemars(range(min = 1, max = 1_000_000))]
-    pub users: u64,
-}
-
-fn over() -> u64 {
-    60
-}
-
-fn tolerance() -> u64 {
-    10
-}
-
-fn users() -> u64 {
-    1000
-}
-
-/// How nodes come to run as documents say.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "Rollout")]
-pub struct RolloutFile {
-    /// Seconds that a node is looked at after its change, before the next one is changed.
-    #[serde(default = "watch")]
-    #[schemars(range(min = 1, max = 3600))]
-    pub watch: u64,
-    /// Seconds that a node may take to say that it has changed.
-    #[serde(default = "answer")]
-    #[schemars(range(min = 1, max = 3600))]
-    pub answer: u64,
-    /// Percent of packets that a node may drop beyond what it dropped before its change.
-    #[serde(default = "drops")]
-    #[schemars(range(min = 0, max = 100))]
-    pub drops: f64,
-}
-
-impl Default for RolloutFile {
-    fn default() -> RolloutFile {
-        RolloutFile { watch: watch(), answer: answer(), drops: drops() }
-    }
-}
-
-fn watch() -> u64 {
-    5
-}
-
-fn answer() -> u64 {
-    30
-}
-
-fn drops() -> f64 {
-    0.1
-}
-
-/// Nodes that are alike.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "NodeTemplate")]
-pub struct TemplateFile {
-    /// Version of this format.
-    #[serde(rename = "apiVersion")]
-    pub _api_version: ApiVersion,
-    /// `NodeTemplate`.
-    #[serde(rename = "kind")]
-    pub _kind: DocumentKind,
-    /// Name of the template.
-    pub metadata: Metadata,
-    /// The nodes by name, in the order in which they are changed, and what each has for the
-    /// gaps of the template.
-    pub nodes: Entries<BTreeMap<String, Word>>,
-    /// A node's configuration with gaps: `$(name)` is the name of the node, `$(KEY)` what it
-    /// has for KEY.
-    pub template: String,
-}
-
-/// A value of one word.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Word {
-    /// A text.
-    Text(String),
-    /// A number.
-    Number(i64),
-    /// A truth.
-    Truth(bool),
-}
-
-impl fmt::Display for Word {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Word::Text(text) => f.write_str(text),
-            Word::Number(number) => write!(f, "{number}"),
-            Word::Truth(truth) => write!(f, "{truth}"),
-        }
     }
 }
 
@@ -258,8 +129,11 @@ pub struct Treatment {
 pub enum Meaning {
     /// Of a site.
     Site(Treatment),
-    /// Of nodes, in the order in which they are changed.
+    /// Of nodes, in the order in which they are changed. Those of a document that refers to
+    /// parts are known in the [set](crate::set::Set).
     Nodes(Vec<Described>),
+    /// Of what nodes have.
+    Part(Part),
 }
 
 /// A document, read and checked by itself.
@@ -323,8 +197,15 @@ fn one(piece: &str, file: &str, line: usize) -> Result<Document, Mistakes> {
     };
     let (name, meaning) = match kind {
         DocumentKind::Node => {
-            let node = described(&placed, file, piece)?;
-            (node.node.clone(), Meaning::Nodes(vec![node]))
+            if part::references(piece).is_empty() {
+                let node = described(&placed, file, piece)?;
+                (node.node.clone(), Meaning::Nodes(vec![node]))
+            } else {
+                let mut source = weft_yaml::parse(&placed, file, name)?;
+                let head: Option<file::Head> = shape::read(&mut source);
+                let head = head.ok_or_else(|| Mistakes::of(file, source.mistakes))?;
+                (head.metadata.name, Meaning::Nodes(Vec::new()))
+            }
         }
         DocumentKind::Site => {
             let mut source = weft_yaml::parse(&placed, file, name)?;
@@ -336,11 +217,50 @@ fn one(piece: &str, file: &str, line: usize) -> Result<Document, Mistakes> {
             let Some(read) = read.filter(|read| is_template(read, &mut source)) else {
                 return Err(Mistakes::of(file, source.mistakes));
             };
-            (read.metadata.name.clone(), Meaning::Nodes(nodes(&read, &source, file)?))
+            let nodes = match part::references(piece).is_empty() {
+                true => nodes(&read, &source, file, &Parts::new())?,
+                false => Vec::new(),
+            };
+            (read.metadata.name.clone(), Meaning::Nodes(nodes))
+        }
+        part => {
+            let mut source = weft_yaml::parse(&placed, file, name)?;
+            let read = part::read(*part, &mut source);
+            let (name, says) = read.ok_or_else(|| Mistakes::of(file, source.mistakes))?;
+            (name, Meaning::Part(says))
         }
     };
     let place = (file.to_owned(), line);
     Ok(Document { kind: *kind, name, text: piece.to_owned(), meaning, place })
+}
+
+impl Document {
+    /// The nodes of a document that refers to parts, with what these say.
+    ///
+    /// # Errors
+    /// [`Mistakes`], at their places in what was written.
+    pub fn with_parts(
+        &self,
+        (file, line): &(String, usize),
+        parts: &Parts,
+    ) -> Result<Vec<Described>, Mistakes> {
+        let placed = format!("{}{}", "\n".repeat(line - 1), self.text);
+        if self.kind == DocumentKind::NodeTemplate {
+            let mut source = weft_yaml::parse(&placed, file, "NodeTemplate")?;
+            return match shape::read(&mut source) {
+                Some(read) => nodes(&read, &source, file, parts),
+                None => Err(Mistakes::of(file, source.mistakes)),
+            };
+        }
+        let fill = |text: &str| template::fill(text, parts);
+        let wrong = |(octets, message): (usize, String)| {
+            let at = template::position(&placed, octets);
+            Mistakes::of(file, vec![Mistake::at(at, message)])
+        };
+        let text = fill(&self.text).map_err(|(octets, message)| (octets + line - 1, message));
+        let (filled, text) = (fill(&placed).map_err(wrong)?, text.map_err(wrong)?);
+        described(&filled, file, &text).map(|node| vec![node])
+    }
 }
 
 fn site(source: &mut Source<'_>) -> Option<(String, Meaning)> {
@@ -408,19 +328,22 @@ fn is_template(read: &TemplateFile, source: &mut Source<'_>) -> bool {
 }
 
 /// The nodes of a template, each checked with its gaps filled in.
-fn nodes(read: &TemplateFile, source: &Source<'_>, file: &str) -> Result<Vec<Described>, Mistakes> {
+fn nodes(
+    read: &TemplateFile,
+    source: &Source<'_>,
+    file: &str,
+    parts: &Parts,
+) -> Result<Vec<Described>, Mistakes> {
     let (mut nodes, mut mistakes) = (Vec::new(), Vec::new());
     let placed = source.in_place("template");
     for (name, values) in &read.nodes.0 {
         let mut values: BTreeMap<_, _> =
             values.iter().map(|(key, word)| (key.clone(), word.to_string())).collect();
         values.insert("name".to_owned(), name.clone());
+        values.extend(parts.clone());
         let wrong = |text: &str, (octets, message): (usize, String)| {
-            let before = &text[..octets];
-            let line = before.lines().count().max(1) + usize::from(before.ends_with('\n'));
-            let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
             let at = match placed {
-                Some(_) => Position { line, column },
+                Some(_) => template::position(text, octets),
                 None => source.value_at("template"),
             };
             Mistakes::of(file, vec![Mistake::at(at, format!("of {name}: {message}"))])

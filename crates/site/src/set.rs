@@ -7,6 +7,7 @@ use weft_yaml::mistake::{Mistake, Mistakes, Position};
 
 use crate::balance::Settings as Rebalance;
 use crate::document::{self, Described, Document, DocumentKind, Meaning, Pace, Treatment};
+use crate::part::{self, Parts};
 
 /// Octets of all documents together.
 pub const MOST_OCTETS: usize = 256 << 10;
@@ -95,11 +96,44 @@ impl Set {
             let key = (document.kind, document.name.clone());
             new.get(&key).unwrap_or(&document.place).clone()
         };
+        mistakes.extend(set.resolve(place_of));
         mistakes.extend(set.conflicts(place_of));
         match mistakes.is_empty() {
             true => Ok((set, changes)),
             false => Err(Mistakes(mistakes)),
         }
+    }
+
+    /// Nodes get what the parts say that they refer to.
+    fn resolve(&mut self, place_of: impl Fn(&Document) -> (String, usize)) -> Vec<Mistake> {
+        let (mut parts, mut mistakes) = (Parts::new(), Vec::new());
+        let part_of = |kind, name: &str| match &self.0.get(&(kind, name.to_owned()))?.meaning {
+            Meaning::Part(part) => Some(part),
+            _ => None,
+        };
+        for document in self.0.values() {
+            let Meaning::Part(part) = &document.meaning else { continue };
+            let class_of = |class: &str| part_of(DocumentKind::UserClass, class);
+            match part::stands_for((document.kind, &document.name, part), class_of) {
+                Ok(Some(text)) => {
+                    parts.insert(format!("{}/{}", document.kind, document.name), text);
+                }
+                Ok(None) => {}
+                Err(message) => mistakes.push(at(&place_of(document), message)),
+            }
+        }
+        for document in self.0.values_mut() {
+            if !matches!(document.meaning, Meaning::Nodes(_))
+                || part::references(&document.text).is_empty()
+            {
+                continue;
+            }
+            match document.with_parts(&place_of(&*document), &parts) {
+                Ok(nodes) => document.meaning = Meaning::Nodes(nodes),
+                Err(wrong) => mistakes.extend(wrong.0),
+            }
+        }
+        mistakes
     }
 
     /// What does not go together.
@@ -109,6 +143,7 @@ impl Set {
         let mut site: Option<&Document> = None;
         for document in self.0.values() {
             match &document.meaning {
+                Meaning::Part(_) => {}
                 Meaning::Site(_) => {
                     if let Some(other) = site.replace(document) {
                         let message = format!("there is a Site already: {}", other.name);
@@ -143,9 +178,16 @@ impl Set {
     }
 
     /// Without one of them; none if there is no such document.
-    pub fn without(&self, kind: DocumentKind, name: &str) -> Option<Set> {
+    ///
+    /// # Errors
+    /// [`Mistakes`] of documents that refer to it.
+    pub fn without(&self, kind: DocumentKind, name: &str) -> Result<Option<Set>, Mistakes> {
         let mut set = self.clone();
-        set.0.remove(&(kind, name.to_owned())).map(|_| set)
+        if set.0.remove(&(kind, name.to_owned())).is_none() {
+            return Ok(None);
+        }
+        let mistakes = set.resolve(|document| document.place.clone());
+        if mistakes.is_empty() { Ok(Some(set)) } else { Err(Mistakes(mistakes)) }
     }
 
     /// How nodes are to run, in the order in which they are changed: templates before nodes,
@@ -153,7 +195,7 @@ impl Set {
     pub fn nodes(&self) -> Vec<Described> {
         let nodes = self.0.values().filter_map(|document| match &document.meaning {
             Meaning::Nodes(nodes) => Some(nodes),
-            Meaning::Site(_) => None,
+            Meaning::Site(_) | Meaning::Part(_) => None,
         });
         nodes.flatten().cloned().collect()
     }
@@ -171,7 +213,7 @@ impl Set {
     fn treatment(&self) -> Treatment {
         let site = self.0.values().find_map(|document| match document.meaning {
             Meaning::Site(treatment) => Some(treatment),
-            Meaning::Nodes(_) => None,
+            Meaning::Nodes(_) | Meaning::Part(_) => None,
         });
         site.unwrap_or_default()
     }

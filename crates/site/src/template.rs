@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use weft_yaml::mistake::Position;
+
 /// The text with its gaps filled in; otherwise the key for which there is no value, or the gap
 /// that does not end, with its octets before.
 pub fn fill(text: &str, values: &BTreeMap<String, String>) -> Result<String, (usize, String)> {
@@ -13,7 +15,11 @@ pub fn fill(text: &str, values: &BTreeMap<String, String>) -> Result<String, (us
         let Some(end) = end else { return Err((at, "`$(` has no `)` behind it".to_owned())) };
         let key = &behind[..end];
         let Some(value) = values.get(key) else {
-            return Err((at, format!("there is no value for `$({key})`")));
+            let what = key.split_once('/').map_or_else(
+                || format!("there is no value for `$({key})`"),
+                |(kind, name)| format!("there is no {kind} `{name}`"),
+            );
+            return Err((at, what));
         };
         out.push_str(&rest[..start]);
         out.push_str(value);
@@ -21,6 +27,14 @@ pub fn fill(text: &str, values: &BTreeMap<String, String>) -> Result<String, (us
     }
     out.push_str(rest);
     Ok(out)
+}
+
+/// Where so many octets of a text end.
+pub fn position(text: &str, octets: usize) -> Position {
+    let before = &text[..octets];
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+    Position { line, column }
 }
 
 #[cfg(test)]

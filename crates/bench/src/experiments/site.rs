@@ -124,6 +124,8 @@ impl Study for Sites {
         let at = |name: &str, x: u32| results.series(name).and_then(|series| series.mean_at(x));
         let (moves, transactions) = (at(MOVES, most), at(TRANSACTIONS, most));
         let (failover, large) = (at(FAILOVER, most), parameters.simulated);
+        let deaths = results.series(FAILOVER).and_then(|series| series.at(most));
+        let worst = deaths.and_then(|deaths| deaths.raw.iter().copied().reduce(f64::max));
         let figures = [
             ("moves_per_s", moves),
             ("moves_per_s_folder", at(ALONE, most)),
@@ -132,6 +134,7 @@ impl Study for Sites {
             ("moves_given_up", at(GIVEN_UP, most)),
             ("drain_10k_seconds", at(DRAIN, 10_000)),
             ("failover_seconds", failover),
+            ("failover_seconds_worst", worst),
             ("join_to_traffic_seconds", at(JOIN, most)),
             ("pause_ms_p50", at(PAUSE, most)),
             ("pause_ms_p99", at(PAUSE_P99, most)),

@@ -92,8 +92,6 @@ struct Managed {
     certain: bool,
     /// The target has refused, and never had the user.
     target_absent: bool,
-    /// The target was asked to adopt the user, as the source is gone.
-    adopting: bool,
     /// The target refused what no other node can do: begin again, with a new epoch.
     renew: bool,
     /// Counts for the window.
@@ -115,7 +113,6 @@ impl Managed {
             attempt: 0,
             certain: false,
             target_absent: false,
-            adopting: false,
             renew: false,
             counted: false,
             turn: Turn::Come,
@@ -154,6 +151,8 @@ pub struct Controller {
     /// Nodes that do not come back, the incarnation that they had, and who takes
     /// their users.
     gone: BTreeMap<NodeId, (Incarnation, NodeId)>,
+    /// Nodes that came back as they were, and were told to begin anew, since they were probed.
+    told: BTreeSet<NodeId>,
     users: BTreeMap<User, Managed>,
     next_epoch: Epoch,
     active: BTreeSet<Epoch>,
@@ -178,6 +177,7 @@ impl Controller {
             settings,
             nodes: BTreeMap::new(),
             gone: BTreeMap::new(),
+            told: BTreeSet::new(),
             users: BTreeMap::new(),
             next_epoch: next_epoch.max(Epoch(1)),
             active: BTreeSet::new(),
@@ -253,7 +253,8 @@ impl Controller {
     }
 
     /// Asks a node to say hello, as after a connection with it has come to be.
-    pub fn probe(&self, node: NodeId, out: &mut Outputs) {
+    pub fn probe(&mut self, node: NodeId, out: &mut Outputs) {
+        self.told.remove(&node);
         self.send(node, Incarnation(0), Message::Probe, out);
     }
 
@@ -340,7 +341,7 @@ impl Controller {
         }
         managed.attempt += 1;
         let (attempt, renew) = (managed.attempt, managed.renew);
-        let lost = managed.adopting || is_lost(managed);
+        let lost = is_lost(managed);
         if attempt == self.settings.attempts {
             // One that takes its time is not to keep others waiting.
             self.uncount(user);
@@ -384,10 +385,21 @@ impl Controller {
             self.request_all(from, out);
         }
         match message {
-            Message::Hello => self.send(from, from_incarnation, Message::Welcome, out),
+            Message::Hello => self.welcome(from, from_incarnation, out),
             Message::Handover { user, epoch, step } => self.reply(from, user, epoch, step, out),
             _ => out.push(Output::Count(Counter::Stale)),
         }
+    }
+
+    /// A node has said hello. One that was given up while it was cut off is to begin anew: its
+    /// users are another node's. It is told once, as releases that cannot say hello again.
+    fn welcome(&mut self, node: NodeId, incarnation: Incarnation, out: &mut Outputs) {
+        let is_given_up = self.gone.get(&node).is_some_and(|(last, _)| *last >= incarnation);
+        let welcome = match is_given_up && self.told.insert(node) {
+            true => Incarnation(incarnation.0.saturating_add(1)),
+            false => incarnation,
+        };
+        self.send(node, welcome, Message::Welcome, out);
     }
 
     fn begin_move(&mut self, user: User, to: NodeId, out: &mut Outputs) {

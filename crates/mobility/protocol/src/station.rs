@@ -279,6 +279,9 @@ impl Station {
                 }
                 out.push(Output::CancelTimer(TimerKey { user: None, kind: TimerKind::Resend }));
             }
+            Message::Welcome if from == NodeId::CONTROLLER && to_incarnation > self.incarnation => {
+                self.begin_anew(to_incarnation, out);
+            }
             Message::Handover { user, epoch, step } if to_incarnation == self.incarnation => {
                 self.step((from, from_incarnation), user, epoch, step, out);
             }
@@ -346,6 +349,21 @@ impl Station {
             self.forget(user, epoch, "Remove", out);
             self.answer(user, epoch, Step::Removed, out);
         }
+    }
+
+    /// The controller has given this station up, and its users are another one's: it goes on as
+    /// one that has just started.
+    fn begin_anew(&mut self, incarnation: Incarnation, out: &mut Outputs) {
+        let entries = self.entries.iter().map(|(user, entry)| (*user, entry.link));
+        for (user, link) in entries.collect::<Vec<_>>() {
+            self.forget(user, link, "Given up", out);
+        }
+        for user in self.kept.keys().copied().collect::<Vec<_>>() {
+            self.take_kept(user, out);
+            out.push(Output::Keep(user, None));
+        }
+        (self.incarnation, self.known, self.attempt) = (incarnation, false, 0);
+        self.hello(out);
     }
 
     fn hello(&mut self, out: &mut Outputs) {

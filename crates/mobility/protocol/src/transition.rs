@@ -63,26 +63,35 @@ pub fn table(role: Role) -> &'static [Row] {
     }
 }
 
+/// What ends the path of a source.
+const FORWARDED: &[&str] = &["Release", "End Marker", "Radio left", "Release timeout", "Given up"];
+/// What ends that of a target that has given a user back.
+const RETURNED: &[&str] = &["End Marker (resumed)", "Radio left", "Release timeout", "Given up"];
+
 const STATION: &[Row] = &[
     row("Absent", "Prepared", &["Prepare"]),
     row("Prepared", "Importing", &["Contexts", "Adopt"]),
     row("Prepared", "Returning", &["Abort"]),
-    row("Prepared", "Absent", &["Abort"]),
+    row("Prepared", "Absent", &["Abort", "Given up"]),
     row("Importing", "Settling", &["Import done"]),
     row("Importing", "Returning", &["Import failed"]),
-    row("Importing", "Absent", &["Import failed"]),
+    row("Importing", "Absent", &["Import failed", "Given up"]),
     row("Settling", "Owning", &["Import done", "End Marker", "Gate timeout"]),
+    row("Settling", "Absent", &["Given up"]),
     row("Owning", "Exporting", &["Move"]),
     row("Owning", "Resuming", &["Resume"]),
-    row("Owning", "Absent", &["Remove"]),
+    row("Owning", "Absent", &["Remove", "Given up"]),
     row("Exporting", "Exported", &["Export done"]),
     row("Exporting", "Resuming", &["Resume"]),
+    row("Exporting", "Absent", &["Given up"]),
     row("Exported", "Forwarding", &["Taken", "Release"]),
     row("Exported", "Resuming", &["Resume"]),
+    row("Exported", "Absent", &["Given up"]),
     row("Forwarding", "Resuming", &["Resume"]),
-    row("Forwarding", "Absent", &["Release", "End Marker", "Radio left", "Release timeout"]),
+    row("Forwarding", "Absent", FORWARDED),
     row("Resuming", "Owning", &["Resume", "End Marker (resumed)", "Gate timeout"]),
-    row("Returning", "Absent", &["End Marker (resumed)", "Radio left", "Release timeout"]),
+    row("Resuming", "Absent", &["Given up"]),
+    row("Returning", "Absent", RETURNED),
     row("Returning", "Prepared", &["Prepare"]),
 ];
 
@@ -118,7 +127,7 @@ const CONTROLLER: &[Row] = &[
     row("PreparingAnchor", "AbortingSource", &["Refused", "Node gone"]),
     row("PreparingAnchor", "Storing", &["Refused", "Node gone"]),
     row("Moving", "Switching", &["Imported"]),
-    row("Moving", "AbortingTarget", &["Given up", "Refused"]),
+    row("Moving", "AbortingTarget", &["Given up", "Refused", "Node gone"]),
     row("Moving", "AbortingSource", &["Refused", "Node gone"]),
     row("Moving", "Storing", &["Refused", "Node gone"]),
     row("Switching", "Releasing", &["Routed"]),

@@ -22,8 +22,9 @@ use crate::hub::{Event, Hub, NewPeer, Peer, count};
 use crate::link;
 use crate::stream::Ended;
 
-/// Longest pause of who looks for the one of several controllers that leads.
-const SEARCH: Duration = Duration::from_millis(200);
+/// Longest pause of who looks for the one of several controllers that leads: two of them are
+/// part of a failover.
+const SEARCH: Duration = Duration::from_millis(100);
 
 /// Reasons that the log tells why there is no connection, each once.
 const MOST_COMPLAINTS: usize = 16;

@@ -52,8 +52,7 @@ impl Mobility {
             }
         };
         let machine = machine.ok_or(NotGoneOn::Foreign)?;
-        let incarnation = machine.incarnation();
-        let (mut mobility, mail) = Mobility::with(plan, (machine, incarnation, secret), waker);
+        let (mut mobility, mail) = Mobility::with(plan, (machine, secret), waker);
         mobility.unclaimed = Some(mail);
         for user in mobility.machine.users() {
             mobility

@@ -3,6 +3,8 @@
 use weft_mobility_controller::engine::UserView;
 use weft_mobility_protocol::{NodeId, User};
 
+use super::documents::Said;
+use super::node::Node;
 use super::replica::LOG;
 use super::{Promise, World};
 
@@ -41,8 +43,10 @@ impl World {
     }
 
     /// What the leader says of its users, after the last fault.
-    pub(super) fn settled(&mut self, users: &[UserView], open: usize) {
-        self.unwell = match self.why_unwell(users, open) {
+    pub(super) fn settled(&mut self, users: &[UserView], open: usize, said: &Said) {
+        let placed = self.why_unwell(users, open).or_else(|| self.why_unpaired());
+        let placed = placed.map(|why| (Promise::Placed, why));
+        self.unwell = match placed.or_else(|| self.why_undone(said)) {
             Some(why) => why,
             None => {
                 let took = self.time() - self.calm.unwrap_or_default();
@@ -60,6 +64,15 @@ impl World {
         }
         if open > 0 {
             return Some(format!("{open} orders and upgrades are open"));
+        }
+        let stale = users.iter().find_map(|view| {
+            let owns = |(number, node): (&NodeId, &Node)| {
+                (node.owns(view.user) && view.owner != Some(*number)).then_some(*number)
+            };
+            Some((view.user, self.nodes.iter().find_map(owns)?))
+        });
+        if let Some((user, node)) = stale {
+            return Some(format!("{node} takes itself for the owner of {user}"));
         }
         users.iter().find_map(|view| {
             let UserView { user, owner, epoch, state, .. } = view;

@@ -3,6 +3,9 @@
 use super::{Action, Event, Party, SECOND, World};
 use weft_mobility_protocol::NodeId;
 
+/// A cut lasts so much longer when users of a node are to be adopted meanwhile.
+const LONG_CUT: u64 = 20 * SECOND;
+
 impl World {
     /// Something goes wrong; after the last order it is the last time.
     pub(super) fn fault(&mut self) -> Action {
@@ -85,12 +88,16 @@ impl World {
         let (Some(one), Some(other)) = (self.random.pick(&nodes), self.random.pick(&nodes)) else {
             return;
         };
+        let kind = self.random.between(0, 4);
+        // A node is often cut off from all for so long that its users are adopted.
+        let is_long = kind == 3 && one == other && self.random.one_in_thousand(500);
+        let lasts = if is_long { lasts + LONG_CUT } else { lasts };
         let until = self.time() + lasts;
         let cut = |world: &mut World, one: Party, other: Party| {
             world.note(|| format!("{one:?} and {other:?} are cut off for {lasts} us"));
             world.cuts.insert((one.min(other), one.max(other)), until);
         };
-        match self.random.between(0, 4) {
+        match kind {
             0 => {
                 for member in 0..self.members.len() {
                     cut(self, Party::Replica(replica), Party::Member(member));

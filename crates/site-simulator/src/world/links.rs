@@ -46,11 +46,16 @@ impl Network for Links {
     fn note(&self, node: NodeId, note: &Note) -> bool {
         let mut world = self.shared.lock();
         let Some(link) = self.link(&world, node) else { return false };
-        if let Note::Upgrade(upgrade) = note
-            && world.reach(Party::Replica(self.replica), Party::Node(node))
-        {
+        let event = match note {
+            Note::Upgrade(upgrade) => Event::Upgrade { node, link, upgrade: *upgrade },
+            Note::Settings { generation, text } => {
+                Event::Settings { node, link, told: (*generation, text.clone()) }
+            }
+            _ => return true,
+        };
+        if world.reach(Party::Replica(self.replica), Party::Node(node)) {
             let at = world.in_order(Party::Replica(self.replica), Party::Node(node));
-            world.at(at, Event::Upgrade { node, link, upgrade: *upgrade });
+            world.at(at, event);
         }
         true
     }

@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weft_mobility_protocol::{
-    Anchor, Contexts, EndMarker, Envelope, Incarnation, NodeId, Output, Settings, Station,
-    TimerKey, User,
+    Anchor, Contexts, EndMarker, Envelope, Incarnation, Message, NodeId, Output, Station, TimerKey,
+    User,
 };
 use weft_mobility_transport::Event as Arrived;
 
+use super::documents::Settings;
+use super::pair::{PairNode, is_of_pair};
 use super::{Event, Party, World};
 
 /// The number of the anchor.
@@ -17,11 +19,12 @@ pub(super) const ANCHOR: NodeId = NodeId(1);
 pub(super) enum Machine {
     Station(Station),
     Anchor(Anchor),
+    Pair(PairNode),
 }
 
 /// A node.
 pub(super) struct Node {
-    number: NodeId,
+    pub number: NodeId,
     pub life: u32,
     /// None while it is dead.
     pub machine: Option<Machine>,
@@ -38,6 +41,8 @@ pub(super) struct Node {
     pub process: u64,
     /// Requests by which it went over to another one.
     pub upgrades: Vec<u64>,
+    /// How it runs, and what it carries.
+    pub settings: Settings,
 }
 
 impl Node {
@@ -54,6 +59,7 @@ impl Node {
             dials: number.0 as usize,
             process: 1,
             upgrades: Vec::new(),
+            settings: Settings::default(),
         }
     }
 
@@ -70,13 +76,18 @@ impl World {
         };
         let mut out = Vec::new();
         node.life += 1;
-        let (incarnation, settings) = (Incarnation(node.life), Settings::default());
+        let (incarnation, settings) = (Incarnation(node.life), Default::default());
+        let life = node.life;
         node.machine = Some(match number == ANCHOR {
             true => Machine::Anchor(Anchor::new(number, incarnation, settings, &mut out)),
+            false if is_of_pair(number) => Machine::Pair(PairNode::default()),
             false => Machine::Station(Station::new(number, incarnation, settings, &mut out)),
         });
         self.note(|| format!("{number} starts"));
         self.after(0, Event::Dial(number));
+        if is_of_pair(number) {
+            self.after(0, Event::Claim(number, life));
+        }
         self.carry_out_of(number, out);
     }
 
@@ -104,9 +115,13 @@ impl World {
 
     /// A message has come to a node.
     pub(super) fn message(&mut self, to: NodeId, envelope: Envelope) {
+        if let Message::Standby(step) = &envelope.message {
+            return self.answered_pair(to, step);
+        }
         self.drive(to, |machine, out| match machine {
             Machine::Station(station) => station.message(envelope, out),
             Machine::Anchor(anchor) => anchor.message(envelope, out),
+            Machine::Pair(_) => {}
         });
     }
 
@@ -114,6 +129,7 @@ impl World {
         self.drive(to, |machine, out| match machine {
             Machine::Station(station) => station.end_marker(user, marker, out),
             Machine::Anchor(anchor) => anchor.end_marker(user, marker, out),
+            Machine::Pair(_) => {}
         });
     }
 
@@ -126,6 +142,7 @@ impl World {
         self.drive(number, |machine, out| match machine {
             Machine::Station(station) => station.timer(key, out),
             Machine::Anchor(anchor) => anchor.timer(key, out),
+            Machine::Pair(_) => {}
         });
     }
 

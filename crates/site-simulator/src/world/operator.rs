@@ -4,24 +4,26 @@ use std::sync::{Arc, Weak};
 
 use weft_mobility_controller::engine::{Answer, Engine, Happening, Input, UserView, Ways};
 use weft_mobility_protocol::{NodeId, User};
+use weft_site::document;
 use weft_site::upgrade::Method;
 
-use super::node::ANCHOR;
-use super::{Event, SECOND, Shared, World};
+use super::documents::Said;
+use super::{Event, Promise, SECOND, Shared, World};
 use crate::history::Seen;
 
 /// What an operator orders.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Order {
     One(User, NodeId),
     All(NodeId, NodeId),
     Drain(NodeId),
     Upgrade(Method),
+    Documents(String),
 }
 
 impl World {
     fn stations(&self) -> Vec<NodeId> {
-        self.nodes.keys().copied().filter(|node| *node != ANCHOR).collect()
+        self.nodes.values().filter(|node| node.is_station()).map(|node| node.number).collect()
     }
 
     /// Gives something to a replica that takes itself for the leader; false if there is none.
@@ -50,15 +52,17 @@ impl World {
         let user = User(self.random.between(1, self.scenario.users + 1));
         let (from, to) = (self.random.pick(&stations), self.random.pick(&stations));
         let (Some(from), Some(to)) = (from, to) else { return };
-        let order = match self.random.between(0, 10) {
+        let order = match self.random.between(0, 11) {
             0 if self.random.one_in_thousand(300) => {
                 let methods = [Method::InPlace, Method::Drain];
                 Order::Upgrade(self.random.pick(&methods).unwrap_or(Method::InPlace))
             }
             0 => Order::Drain(from),
             1..4 => Order::All(from, to),
+            10 => Order::Documents(self.next_revision()),
             _ => Order::One(user, to),
         };
+        let said = format!("{order:?}");
         let asked = self.ask_leader(move |engine| {
             // What is refused was worth nothing at that moment.
             match order {
@@ -69,11 +73,15 @@ impl World {
                     engine.cordon(node, false);
                 }
                 Order::Upgrade(method) => drop(engine.begin_upgrade(method, &[])),
+                Order::Documents(text) => {
+                    let documents = document::read(&text, "simulated").unwrap_or_default();
+                    drop(engine.apply_documents(documents, String::new(), false));
+                }
             }
             Box::new(|| {})
         });
         self.orders += u64::from(asked);
-        self.note(|| format!("ordered: {order:?}: {asked}"));
+        self.note(|| format!("ordered: {said}: {asked}"));
     }
 
     /// An operator asks where a user is.
@@ -108,15 +116,16 @@ impl World {
         let asked = self.ask_leader(move |engine| {
             let users = engine.users(None, User(0), usize::MAX);
             let open = engine.orders().iter().filter(|order| !order.is_finished()).count();
+            let said = Said::by(engine);
             let open = open + engine.waiting() + usize::from(engine.upgrade().is_running());
             Box::new(move || {
                 if let Some(shared) = shared.upgrade() {
-                    shared.lock().settled(&users, open);
+                    shared.lock().settled(&users, open, &said);
                 }
             })
         });
         if !asked {
-            self.unwell = "no replica leads".to_owned();
+            self.unwell = (Promise::Placed, "no replica leads".to_owned());
         }
     }
 
@@ -126,6 +135,12 @@ impl World {
             "moved" => self.statistics.moves[0] += 1,
             "aborted" => self.statistics.moves[1] += 1,
             "owned" => self.statistics.adopted += 1,
+            "rollout-complete" => self.statistics.revisions[0] += 1,
+            "rollout-failed" => self.statistics.revisions[1] += 1,
+            "spread" => {
+                self.statistics.spreads += 1;
+                self.spread(happening.reason.as_deref().unwrap_or_default());
+            }
             _ => {}
         }
         let Happening { event, user, node, .. } = happening;

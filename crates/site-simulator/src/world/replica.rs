@@ -252,7 +252,9 @@ fn configuration(scenario: &crate::Scenario) -> String {
          etcd: {{endpoints: ['http://127.0.0.1:2379']}}\nreplica: {{name: r}}\n\
          membership: {{lease: 10, adopt: true}}\n\
          nodes:\n  n1: {{number: 1, address: '192.0.2.1:1'}}\n  \
-         n2: {{number: 2, address: '192.0.2.2:1'}}\n\
+         n2: {{number: 2, address: '192.0.2.2:1'}}\n  \
+         n101: {{number: 101, address: '192.0.2.101:1'}}\n  \
+         n102: {{number: 102, address: '192.0.2.102:1', standbyFor: n101}}\n\
          users: [{{first: 1, count: {}, anchor: n1, node: n2}}]\n",
         scenario.users
     )

@@ -112,8 +112,9 @@ fn documents_that_do_not_go_together_are_refused() {
     let generations = |set: &Set| -> Vec<_> { set.nodes().iter().map(|n| n.generation).collect() };
     let (before, after) = (generations(&set), generations(&other));
     assert!(before[0] == after[0] && before[1] != after[1]);
-    assert!(set.without(DocumentKind::Node, "x").is_none());
-    assert!(set.without(DocumentKind::NodeTemplate, "stations").unwrap().nodes().is_empty());
+    assert!(set.without(DocumentKind::Node, "x").unwrap().is_none());
+    let left = set.without(DocumentKind::NodeTemplate, "stations").unwrap().unwrap();
+    assert!(left.nodes().is_empty());
 }
 
 #[test]
@@ -130,6 +131,11 @@ fn kinds_are_read_as_people_write_them() {
         ("NodeTemplate", DocumentKind::NodeTemplate),
         ("nodetemplates", DocumentKind::NodeTemplate),
         ("site", DocumentKind::Site),
+        ("functions", DocumentKind::Function),
+        ("userclasses", DocumentKind::UserClass),
+        ("UserClass", DocumentKind::UserClass),
+        ("users", DocumentKind::Users),
+        ("user", DocumentKind::Users),
     ] {
         assert_eq!(text.parse::<DocumentKind>(), Ok(kind));
     }
@@ -152,5 +158,96 @@ proptest! {
                 }
             }
         }
+    }
+}
+
+const PARTS: &str = "apiVersion: weft/v1\nkind: Function\nmetadata: {name: police}\nfunction: marker\n\
+config: {meter: {singleRate: {committedRate: 20 Mbit/s, committedBurst: 64 KiB}}}\n---\n\
+apiVersion: weft/v1\nkind: Chain\nmetadata: {name: full}\nchain: count -> police\n---\n\
+apiVersion: weft/v1\nkind: UserClass\nmetadata: {name: gold}\nchain: full\n---\n\
+apiVersion: weft/v1\nkind: Users\nmetadata: {name: ue}\nclass: gold\ncount: 10\nmatch: {ipv4: 10.1.1.0}\n";
+
+/// Two nodes that have the parts, of which `b` is written out.
+fn with_parts() -> String {
+    let node = "  metadata: {name: $(name)}\n  ports:\n    \
+         access: {device: net_null0, direction: uplink}\n    \
+         core: {device: net_null1, direction: downlink}\n  functions:\n    \
+         count: {function: counter}\n    police: $(Function/police)\n  users:\n    - $(Users/ue)\n  \
+         rules: |\n    $(Chain/full)\n    from access when chain == full -> full\n    \
+         from core -> access\n    from full -> core\n";
+    format!(
+        "apiVersion: weft/v1\nkind: NodeTemplate\nmetadata: {{name: stations}}\nnodes:\n  a: {{}}\n  b: {{}}\n\
+         template: |\n  apiVersion: weft/v1\n  kind: Node\n{node}"
+    )
+}
+
+fn set_of(text: &str) -> Result<Set, String> {
+    let documents = document::read(text, "site.yaml").map_err(|mistakes| mistakes.to_string())?;
+    let set = Set::default().with(documents).map_err(|mistakes| mistakes.to_string())?;
+    Ok(set.0)
+}
+
+#[test]
+fn nodes_have_what_parts_say() {
+    // The order of documents does not matter.
+    let text = format!("{}---\n{PARTS}", with_parts());
+    let set = set_of(&text).unwrap();
+    let nodes = set.nodes();
+    assert_eq!(nodes.len(), 2);
+    let text = &nodes[0].text;
+    assert!(text.contains("chain full = count -> police\n"), "{text}");
+    assert!(text.contains(r#""chain":"full","count":10"#), "{text}");
+    assert!(text.contains(r#""function":"marker""#) && !text.contains("class"), "{text}");
+    // A part that changes, changes the nodes that refer to it.
+    let other = PARTS.replace("20 Mbit/s", "30 Mbit/s");
+    let (other, changes) = set.with(document::read(&other, "parts.yaml").unwrap()).unwrap();
+    assert_eq!(changes, [Change::Changed, Change::Unchanged, Change::Unchanged, Change::Unchanged]);
+    assert!(other.nodes()[0].text.contains("30 Mbit/s"));
+    assert_ne!(other.nodes()[1].generation, nodes[1].generation);
+    // Users say more than their class, and other than it.
+    let plain = PARTS.replace("class: gold\n", "class: gold\nchain: null\n");
+    let (plain, _) = set.with(document::read(&plain, "parts.yaml").unwrap()).unwrap();
+    assert!(plain.nodes()[0].text.contains(r#""chain":null"#), "{}", plain.nodes()[0].text);
+    // What is kept reads as it was.
+    assert_eq!(Set::of(&set.kept()).unwrap().nodes(), nodes);
+    // What is referred to stays.
+    let said = set.without(DocumentKind::Chain, "full").unwrap_err().to_string();
+    assert!(said.contains("there is no Chain `full`"), "{said}");
+    assert!(set.without(DocumentKind::NodeTemplate, "stations").unwrap().is_some());
+}
+
+#[test]
+fn a_node_refers_to_parts_as_a_template_does() {
+    let node = NODE.replace("NAME", "gw").replace("rules: |\n", "rules: |\n  $(Chain/one)\n");
+    let chain = "apiVersion: weft/v1\nkind: Chain\nmetadata: {name: one}\nchain: count\n";
+    let node = node.replace("rules", "functions: {count: {function: counter}}\nrules");
+    let set = set_of(&format!("{chain}---\n{node}")).unwrap();
+    assert!(set.nodes()[0].text.contains("chain one = count\n"), "{}", set.nodes()[0].text);
+    let said = set_of(&node).unwrap_err();
+    let line = 1 + node.lines().position(|line| line.contains("$(Chain")).unwrap();
+    assert!(said.starts_with(&format!("site.yaml:{line}:3: there is no Chain `one`")), "{said}");
+}
+
+#[test]
+fn mistakes_of_parts_are_told() {
+    for (right, wrong, says) in [
+        (
+            "function: marker",
+            "function: market",
+            "`market` is not a function (did you mean `marker`?)",
+        ),
+        ("function: marker\n", "", "a Function says its `function`"),
+        ("chain: count -> police", "chain: [count]", "this is a text"),
+        ("chain: count -> police", "chain: count\ncount: 1", "a Chain says only its `chain`"),
+        ("class: gold", "class: silver", "there is no UserClass `silver`"),
+        ("committedRate: 20 Mbit/s", "committedRate: fast", "fast"),
+        ("count: 10", "counts: 10", "counts"),
+        ("chain: count -> police", "chain: count -> polize", "polize"),
+        ("{name: police}", "{name: other}", "there is no Function `police`"),
+    ] {
+        let text = format!("{PARTS}---\n{}", with_parts());
+        assert!(text.contains(right), "{right}");
+        let said = set_of(&text.replacen(right, wrong, 1)).unwrap_err();
+        assert!(said.starts_with("site.yaml:") && said.contains(says), "{wrong}: {said}");
     }
 }

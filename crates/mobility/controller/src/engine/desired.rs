@@ -157,10 +157,17 @@ impl Engine {
 
     /// A document is not to be any more; the new revision, or none if there is no such document.
     /// Nodes that it speaks of run on as they do.
-    pub fn delete_document(&mut self, kind: DocumentKind, name: &str) -> Option<u64> {
-        let set = self.desired.set.without(kind, name)?;
+    ///
+    /// # Errors
+    /// [`Mistakes`] of documents that refer to it.
+    pub fn delete_document(
+        &mut self,
+        kind: DocumentKind,
+        name: &str,
+    ) -> Result<Option<u64>, Mistakes> {
+        let Some(set) = self.desired.set.without(kind, name)? else { return Ok(None) };
         self.revise(set, format!("delete {kind}/{name}"), Phase::Rolling, String::new());
-        Some(self.desired.revision())
+        Ok(Some(self.desired.revision()))
     }
 
     fn revise(&mut self, set: Set, note: String, phase: Phase, reason: String) {

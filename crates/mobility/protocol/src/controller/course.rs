@@ -27,7 +27,6 @@ impl Controller {
             out.push(Output::Changed(user, change));
         }
         managed.attempt = 0;
-        managed.adopting = false;
         managed.renew = false;
         managed.wants = wants(stage, managed);
         let has_begun = stage != Stage::Settled && managed.turn == Turn::Come;
@@ -120,9 +119,7 @@ impl Controller {
         };
         Some(match managed.stage {
             Stage::PreparingTarget => prepare(),
-            Stage::Moving if managed.adopting || owner.is_none() => {
-                Step::Adopt { lost: managed.adopting || super::is_lost(managed) }
-            }
+            Stage::Moving if owner.is_none() => Step::Adopt { lost: super::is_lost(managed) },
             // The answer says whether it has the user yet.
             Stage::Moving => prepare(),
             Stage::AbortingTarget => Step::Abort,
@@ -188,13 +185,11 @@ impl Controller {
         let Some(managed) = self.users.get_mut(&user) else { return false };
         match managed.stage {
             Stage::Storing if source_gone => return self.hurry(user, out),
+            // The anchor takes packets of the source, which may be cut off and not dead. Unless
+            // the target has the user already, it begins anew, by an epoch of its own.
             Stage::Moving if source_gone && managed.record.owner.is_some() => {
-                let already = std::mem::replace(&mut managed.adopting, true);
-                if !already {
-                    managed.wants = Wants { source: false, target: true, ..managed.wants };
-                    managed.attempt = 0;
-                    self.request(user, out);
-                }
+                self.enter(user, Stage::AbortingTarget, "Node gone", out);
+                return true;
             }
             Stage::AbortClosing if target_gone => {
                 managed.wants.target = false;
@@ -316,7 +311,7 @@ impl Controller {
             managed.stage,
             Stage::PreparingTarget | Stage::PreparingAnchor | Stage::Moving
         );
-        if early && managed.record.owner.is_some() && !managed.adopting {
+        if early && managed.record.owner.is_some() {
             self.enter(user, Stage::AbortingTarget, "Given up", out);
         }
     }

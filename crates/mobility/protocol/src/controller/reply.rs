@@ -77,7 +77,7 @@ impl Controller {
                 self.enter(user, Stage::Switching, step.name(), out);
             }
             // No other node can have the user: begins again when the timer fires.
-            Step::Refused(_) if early && (sourceless || managed.adopting) => {
+            Step::Refused(_) if early && sourceless => {
                 managed.renew = true;
                 managed.wants.target = true;
             }

@@ -96,6 +96,8 @@ fn summary(arguments: &Arguments, all: &Statistics) -> String {
          moves         {} made, {} given up, {} users owned anew\n  \
          leaders       {}, at most {:.1} s from the last fault until all was well\n  \
          upgrades      {} of nodes\n  \
+         documents     {} rolled out, {} that did harm\n  \
+         users spread  {} times; a node of the pair granted its users {} times\n  \
          answers       {} checked\n  \
          etcd          {} transactions, {} octets written\n  \
          faults        {} deaths of replicas, {} of nodes, {} standstills, {} cuts, {} of etcd\n",
@@ -107,6 +109,10 @@ fn summary(arguments: &Arguments, all: &Statistics) -> String {
         all.leaders,
         all.longest as f64 / 1e6,
         all.upgrades,
+        all.revisions[0],
+        all.revisions[1],
+        all.spreads,
+        all.grants,
         all.answers,
         all.transactions,
         all.octets,

@@ -47,7 +47,7 @@ pub struct Outcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = DocumentChange)]
 pub struct Changed {
-    /// `Site`, `NodeTemplate` or `Node`.
+    /// Its kind, such as `Node`.
     pub kind: String,
     /// Its name.
     pub name: String,
@@ -75,7 +75,7 @@ pub struct Documents {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Document)]
 pub struct KeptDocument {
-    /// `Site`, `NodeTemplate` or `Node`.
+    /// Its kind, such as `Node`.
     pub kind: String,
     /// Its name.
     pub name: String,
@@ -201,7 +201,7 @@ pub async fn list(
     ),
     responses(
         (status = 204, description = "It is no longer"),
-        (status = 400, description = "There is no such kind"),
+        (status = 400, description = "There is no such kind, or others refer to it"),
         (status = 404, description = "There is no such document"),
     ),
 )]
@@ -212,6 +212,7 @@ pub async fn delete(
     let kind: DocumentKind = kind.parse().map_err(Failure::bad)?;
     let none = format!("there is no {kind} `{name}`");
     let asked = shared.handle.ask(move |engine| engine.delete_document(kind, &name)).await?;
+    let asked = asked.map_err(|mistakes| Failure::bad(mistakes.to_string()))?;
     asked.map(|_| StatusCode::NO_CONTENT).ok_or_else(|| Failure::unknown(none))
 }
 
