@@ -267,6 +267,8 @@ class Faults(Rounds):
         site, began = self.site, time.monotonic()
         touched.update(user for user, owners in site.owners().items() if source in owners)
         site.cut(source, [name for name in PARTIES if name != source])
+        # For packets of its users it is as if it had died.
+        site.deaths.append((source, time.time()))
         path = f"/v1/users?first=1&count={len(site.users)}"
         is_adopted = lambda user: user["owner"] == target and user["state"] == "Settled"
         try:

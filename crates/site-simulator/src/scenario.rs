@@ -110,8 +110,8 @@ pub enum Promise {
     Bounded,
     /// No part of the controller fails.
     Sound,
-    /// After the last fault all stations run as one revision of the documents says: the newest,
-    /// or the one that the site went back to.
+    /// After the last fault each station runs as the newest revision of the documents says, or
+    /// the leader says why it does not.
     RolledOut,
     /// Users are spread few at a time, seldom, and until loads are level.
     Balanced,

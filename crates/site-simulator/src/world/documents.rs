@@ -4,6 +4,7 @@ use weft_mobility_controller::engine::Engine;
 use weft_mobility_protocol::NodeId;
 use weft_mobility_transport::{Event as Arrived, Load, Report};
 use weft_site::history::Phase;
+use weft_site::rollout::NodeProgress;
 
 use super::node::{ANCHOR, Node};
 use super::{Event, Promise, SECOND, World};
@@ -16,6 +17,8 @@ const BUSY: usize = 9000;
 /// By how much loads of stations may differ, in percent, and users that move at a time.
 const TOLERANCE: usize = 20;
 const AT_A_TIME: usize = 4;
+/// States of a node that has not refused its settings, and was not harmed by them.
+const STATES: [&str; 5] = ["current", "changing", "waits", "away", "silent"];
 /// For how long no users are spread before they are taken to stay where they are.
 const QUIET: u64 = 60 * SECOND;
 
@@ -31,8 +34,8 @@ pub(super) struct Documents {
 /// What the leader says of documents.
 pub(super) struct Said {
     is_over: bool,
-    /// Nodes that documents speak of, and by which generation they are to run.
-    wanted: Vec<(String, u64)>,
+    /// Nodes that documents speak of.
+    nodes: Vec<NodeProgress>,
 }
 
 impl Said {
@@ -40,8 +43,7 @@ impl Said {
     pub fn by(engine: &Engine) -> Said {
         let standing = engine.site_standing();
         let is_over = matches!(standing.progress.phase, Phase::Complete | Phase::RolledBack);
-        let wanted = standing.nodes.into_iter().map(|node| (node.node, node.wanted)).collect();
-        Said { is_over: is_over || standing.revision == 0, wanted }
+        Said { is_over: is_over || standing.revision == 0, nodes: standing.nodes }
     }
 }
 
@@ -154,10 +156,12 @@ impl World {
         if !said.is_over {
             return Some((Promise::RolledOut, "nodes are being changed".to_owned()));
         }
-        for (name, wanted) in &said.wanted {
+        for NodeProgress { node: name, wanted, state, .. } in &said.nodes {
             let node = self.nodes.values().find(|node| format!("n{}", node.number.0) == *name);
             let runs = node.map_or(0, |node| node.settings.runs);
-            if runs != *wanted {
+            // One that was away meanwhile may refuse what others took: then the leader says so.
+            let is_refused = !STATES.contains(&state.as_str());
+            if runs != *wanted && !is_refused {
                 let what = format!("{name} runs by {runs:x}, and is to run by {wanted:x}");
                 return Some((Promise::RolledOut, what));
             }
@@ -167,7 +171,7 @@ impl World {
 
     fn why_uneven(&self, said: &Said) -> Option<String> {
         // Users stay where they are without documents.
-        said.wanted.first()?;
+        said.nodes.first()?;
         let stations = self.nodes.values().filter(|node| node.is_station());
         let counts: Vec<_> = stations.map(|node| self.history.count_of(node.number.0)).collect();
         let (least, most) = (counts.iter().min()?, counts.iter().max()?);

@@ -1,6 +1,6 @@
 //! What goes wrong.
 
-use super::{Action, Event, Party, SECOND, World};
+use super::{Action, Event, Party, SECOND, World, pair};
 use weft_mobility_protocol::NodeId;
 
 /// A cut lasts so much longer when users of a node are to be adopted meanwhile.
@@ -114,6 +114,9 @@ impl World {
             _ if one != other => cut(self, Party::Node(one), Party::Node(other)),
             _ => {
                 // From all that is around it.
+                if let Some(partner) = pair::partner(one) {
+                    cut(self, Party::Node(one), Party::Node(partner));
+                }
                 for replica in 0..self.replicas.len() {
                     cut(self, Party::Replica(replica), Party::Node(one));
                     self.silence(replica, one, lasts);

@@ -19,6 +19,11 @@ pub(super) fn is_of_pair(node: NodeId) -> bool {
     PAIR.contains(&node)
 }
 
+/// The other one, if a node is one of the two.
+pub(super) fn partner(node: NodeId) -> Option<NodeId> {
+    is_of_pair(node).then(|| PAIR[usize::from(node == PAIR[0])])
+}
+
 /// One node of the pair.
 #[derive(Debug, Default)]
 pub(super) struct PairNode {
@@ -49,7 +54,7 @@ impl World {
             return;
         }
         self.after(CLAIM, Event::Claim(number, life));
-        let other = PAIR[usize::from(number == PAIR[0])];
+        let Some(other) = partner(number) else { return };
         let hears = self.nodes.get(&other).is_some_and(|other| other.machine.is_some())
             && self.reach(Party::Node(number), Party::Node(other));
         let now = self.clock_of(number);

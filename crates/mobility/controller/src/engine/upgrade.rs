@@ -72,9 +72,12 @@ impl Upgrading {
     }
 }
 
+/// Requests of one upgrade have numbers behind its own, so many at most.
+const REQUESTS: u64 = 1 << 20;
+
 /// A number that none had before, and no controller before this one: of its seconds.
 fn fresh(clock: &Clock) -> u64 {
-    (clock.since_1970().as_secs() & 0xffff_ffff) << 20
+    (clock.since_1970().as_secs() & 0xffff_ffff) * REQUESTS
 }
 
 impl Engine {
@@ -111,7 +114,8 @@ impl Engine {
             }
             nodes.push((member.name, skipped));
         }
-        let number = fresh(&self.clock).max(self.upgrading.plan.number + 1);
+        // This clock may be behind that of the controller before.
+        let number = fresh(&self.clock).max(self.upgrading.plan.number + REQUESTS);
         tracing::info!(number, "nodes are upgraded one after another");
         self.upgrading.plan = Upgrade::begin(number, method, nodes);
         self.look_at_upgrade();
