@@ -219,6 +219,7 @@ fn nodes_have_what_parts_say() {
 #[test]
 fn a_node_refers_to_parts_as_a_template_does() {
     let node = NODE.replace("NAME", "gw").replace("rules: |\n", "rules: |\n  $(Chain/one)\n");
+    let node = node.replace("from access -> core", "from access -> one\n  from one -> core");
     let chain = "apiVersion: weft/v1\nkind: Chain\nmetadata: {name: one}\nchain: count\n";
     let node = node.replace("rules", "functions: {count: {function: counter}}\nrules");
     let set = set_of(&format!("{chain}---\n{node}")).unwrap();
