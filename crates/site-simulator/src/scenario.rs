@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::AddAssign;
 
-weft_mobility_simulator::faults! {
+weft_mobility_simulator::fault_set! {
     /// Replicas and nodes die and start again.
     deaths,
     /// Replicas stand still, and go on where they were.

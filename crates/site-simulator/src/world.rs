@@ -26,8 +26,7 @@ use crate::processes::{Ended, ProcessId, Processes, own, pause};
 use crate::scenario::{Outcome, Promise, Scenario, Statistics, Violation};
 use documents::Documents;
 use etcd::{Asked, Member, Said};
-use node::Node;
-use pair::PAIR;
+use node::{Node, PAIR};
 use replica::Replica;
 
 /// How often it is looked at leases and leaders, in microseconds.

@@ -1,12 +1,8 @@
 //! Documents: what they describe, and how they are read.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use weft_functions::KINDS;
 use weft_yaml::locate::Source;
 use weft_yaml::mistake::{Mistake, Mistakes, Position};
@@ -14,68 +10,14 @@ use weft_yaml::shape;
 
 mod file;
 
-pub use file::{ApiVersion, Metadata, RebalanceFile, RolloutFile, SiteFile, TemplateFile, Word};
+pub use file::{RebalanceFile, RolloutFile, SiteFile, TemplateFile, Word};
+
+pub use crate::kind::{ApiVersion, DocumentKind, Metadata};
 
 use crate::balance::Settings as Rebalance;
+use crate::kind::{ALL, Head};
 use crate::part::{self, Part, Parts};
 use crate::template;
-
-/// What a document describes.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-pub enum DocumentKind {
-    /// How a site treats its nodes; there is one at most.
-    Site,
-    /// Nodes that are alike.
-    NodeTemplate,
-    /// One node: its configuration.
-    Node,
-    /// A function, as nodes have it.
-    Function,
-    /// A chain of functions.
-    Chain,
-    /// What users of a class have in common.
-    UserClass,
-    /// Users of one class.
-    Users,
-}
-
-const ALL: [(DocumentKind, &str); 7] = [
-    (DocumentKind::Site, "Site"),
-    (DocumentKind::NodeTemplate, "NodeTemplate"),
-    (DocumentKind::Node, "Node"),
-    (DocumentKind::Function, "Function"),
-    (DocumentKind::Chain, "Chain"),
-    (DocumentKind::UserClass, "UserClass"),
-    (DocumentKind::Users, "Users"),
-];
-
-impl fmt::Display for DocumentKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = ALL.iter().find(|(kind, _)| kind == self).map_or("", |(_, name)| name);
-        f.write_str(name)
-    }
-}
-
-impl FromStr for DocumentKind {
-    type Err = String;
-
-    /// Reads a kind in any case, in the singular or the plural.
-    fn from_str(text: &str) -> Result<DocumentKind, String> {
-        let said = text.to_ascii_lowercase();
-        let is = |name: &str| {
-            let name = name.to_ascii_lowercase();
-            let behind = said.strip_prefix(&name).or_else(|| name.strip_prefix(&said));
-            behind.is_some_and(|behind| ["", "s", "es"].contains(&behind))
-        };
-        let found = ALL.iter().find(|(_, name)| is(name));
-        found.map(|(kind, _)| *kind).ok_or_else(|| {
-            let names: Vec<_> = ALL.iter().map(|(_, name)| *name).collect();
-            format!("`{text}` is not a kind of document; there are {}", names.join(", "))
-        })
-    }
-}
 
 /// A node as a document says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -202,7 +144,7 @@ fn one(piece: &str, file: &str, line: usize) -> Result<Document, Mistakes> {
                 (node.node.clone(), Meaning::Nodes(vec![node]))
             } else {
                 let mut source = weft_yaml::parse(&placed, file, name)?;
-                let head: Option<file::Head> = shape::read(&mut source);
+                let head: Option<Head> = shape::read(&mut source);
                 let head = head.ok_or_else(|| Mistakes::of(file, source.mistakes))?;
                 (head.metadata.name, Meaning::Nodes(Vec::new()))
             }

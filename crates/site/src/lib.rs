@@ -15,6 +15,7 @@
 pub mod balance;
 pub mod document;
 pub mod history;
+mod kind;
 pub mod part;
 pub mod rollout;
 pub mod set;

@@ -12,7 +12,7 @@ use weft_functions::KINDS;
 use weft_yaml::locate::Source;
 use weft_yaml::shape;
 
-use crate::document::{ApiVersion, DocumentKind, Metadata};
+use crate::kind::{ApiVersion, DocumentKind, Metadata};
 
 /// What stands for a reference, by `KIND/NAME`.
 pub type Parts = BTreeMap<String, String>;

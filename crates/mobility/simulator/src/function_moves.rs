@@ -12,7 +12,7 @@ use std::ops::AddAssign;
 
 use crate::check::Violation;
 
-crate::faults! {
+crate::fault_set! {
     /// Messages are lost, doubled and late.
     messages,
     /// Nodes and commands die.

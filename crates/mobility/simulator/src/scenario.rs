@@ -5,7 +5,7 @@ use weft_mobility_protocol::gate::{Bounds, Policy};
 /// Makes the struct `Faults` of a simulator from one list: a field for each fault, their names,
 /// all of them, and the choice by name.
 #[macro_export]
-macro_rules! faults {
+macro_rules! fault_set {
     ($($(#[$about:meta])* $name:ident),+ $(,)?) => {
         /// What can go wrong.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ macro_rules! faults {
     };
 }
 
-crate::faults! {
+crate::fault_set! {
     /// Messages are lost, doubled, and late by up to fifty times their time.
     messages,
     /// Stations, anchors and the controller die and start again; some stations do

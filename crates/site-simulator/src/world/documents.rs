@@ -6,7 +6,6 @@ use weft_mobility_transport::{Event as Arrived, Load, Report};
 use weft_site::history::Phase;
 use weft_site::rollout::NodeProgress;
 
-use super::node::{ANCHOR, Node};
 use super::{Event, Promise, SECOND, World};
 use crate::scenario::Mutation;
 
@@ -182,27 +181,5 @@ impl World {
         }
         let quiet = self.time() - self.documents.spread.0;
         (quiet < QUIET).then(|| "users are being spread".to_owned())
-    }
-}
-
-/// How a node runs.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Settings {
-    /// Generation of the settings that it says it runs by, and by which it does.
-    says: u64,
-    runs: u64,
-    refused: u64,
-    /// It drops packets because of them.
-    harm: bool,
-    /// Nanoseconds since it started.
-    uptime: u64,
-    received: u64,
-    dropped: u64,
-}
-
-impl Node {
-    /// Whether it takes users.
-    pub fn is_station(&self) -> bool {
-        self.number != ANCHOR && !super::pair::is_of_pair(self.number)
     }
 }

@@ -4,22 +4,52 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weft_mobility_protocol::{
-    Anchor, Contexts, EndMarker, Envelope, Incarnation, Message, NodeId, Output, Station, TimerKey,
-    User,
+    Anchor, Contexts, EndMarker, Envelope, Epoch, Incarnation, Message, NodeId, Output, Station,
+    TimerKey, User,
 };
 use weft_mobility_transport::Event as Arrived;
 
-use super::documents::Settings;
-use super::pair::{PairNode, is_of_pair};
 use super::{Event, Party, World};
 
 /// The number of the anchor.
 pub(super) const ANCHOR: NodeId = NodeId(1);
 
+/// The two nodes, by the names `n101` and `n102`.
+pub(super) const PAIR: [NodeId; 2] = [NodeId(101), NodeId(102)];
+/// Whether a node is one of the two.
+pub(super) fn is_of_pair(node: NodeId) -> bool {
+    PAIR.contains(&node)
+}
+
 pub(super) enum Machine {
     Station(Station),
     Anchor(Anchor),
     Pair(PairNode),
+}
+
+/// One node of the pair.
+#[derive(Debug, Default)]
+pub(super) struct PairNode {
+    pub epoch: Epoch,
+    /// Up to when it may carry packets, by its clock; 0 for not at all.
+    pub until: u64,
+    /// It has met the other one, and so has all records.
+    pub has_all: bool,
+}
+
+/// How a node runs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Settings {
+    /// Generation of the settings that it says it runs by, and by which it does.
+    pub says: u64,
+    pub runs: u64,
+    pub refused: u64,
+    /// It drops packets because of them.
+    pub harm: bool,
+    /// Nanoseconds since it started.
+    pub uptime: u64,
+    pub received: u64,
+    pub dropped: u64,
 }
 
 /// A node.
@@ -61,6 +91,11 @@ impl Node {
             upgrades: Vec::new(),
             settings: Settings::default(),
         }
+    }
+
+    /// Whether it takes users.
+    pub fn is_station(&self) -> bool {
+        self.number != ANCHOR && !is_of_pair(self.number)
     }
 
     pub fn owns(&self, user: User) -> bool {

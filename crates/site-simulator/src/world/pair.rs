@@ -1,37 +1,21 @@
 //! A pair of nodes, of which one stands by for the other, as far as it decides who carries packets.
 
 use weft_mobility_protocol::standby::{StandbyStep, Standing};
-use weft_mobility_protocol::{Envelope, Epoch, Incarnation, Message, NodeId};
+use weft_mobility_protocol::{Envelope, Incarnation, Message, NodeId};
 use weft_mobility_transport::Event as Arrived;
 
+use super::node::{Machine, Node, PAIR, PairNode, is_of_pair};
 use super::{Event, Party, Promise, World};
 use crate::scenario::Mutation;
 
-/// The two nodes, by the names `n101` and `n102`.
-pub(super) const PAIR: [NodeId; 2] = [NodeId(101), NodeId(102)];
 /// Between two claims of a node, in microseconds.
 const CLAIM: u64 = 400_000;
 /// Clocks of the nodes differ by so much, in microseconds.
 const SKEW: u64 = 3_600_000_000;
 
-/// Whether a node is one of the two.
-pub(super) fn is_of_pair(node: NodeId) -> bool {
-    PAIR.contains(&node)
-}
-
 /// The other one, if a node is one of the two.
 pub(super) fn partner(node: NodeId) -> Option<NodeId> {
     is_of_pair(node).then(|| PAIR[usize::from(node == PAIR[0])])
-}
-
-/// One node of the pair.
-#[derive(Debug, Default)]
-pub(super) struct PairNode {
-    epoch: Epoch,
-    /// Up to when it may carry packets, by its clock; 0 for not at all.
-    until: u64,
-    /// It has met the other one, and so has all records.
-    has_all: bool,
 }
 
 impl World {
@@ -42,14 +26,14 @@ impl World {
 
     fn pair_node(&mut self, number: NodeId) -> Option<&mut PairNode> {
         match self.nodes.get_mut(&number)?.machine.as_mut()? {
-            super::node::Machine::Pair(pair) => Some(pair),
+            Machine::Pair(pair) => Some(pair),
             _ => None,
         }
     }
 
     /// A node of the pair says what it is, again and again.
     pub(super) fn claim(&mut self, number: NodeId, life: u32) {
-        let is_alive = |node: &super::node::Node| node.machine.is_some() && node.life == life;
+        let is_alive = |node: &Node| node.machine.is_some() && node.life == life;
         if !self.nodes.get(&number).is_some_and(is_alive) {
             return;
         }

@@ -8,30 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_yaml::values::Entries;
 
-use super::DocumentKind;
-
-/// Versions of this format.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(inline)]
-pub enum ApiVersion {
-    /// The one there is.
-    #[serde(rename = "weft/v1")]
-    V1,
-}
-
-/// What a document is called.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Metadata {
-    /// Its name.
-    pub name: String,
-}
-
-/// What all documents begin with.
-#[derive(Debug, Deserialize)]
-pub(super) struct Head {
-    pub metadata: Metadata,
-}
+use crate::kind::{ApiVersion, DocumentKind, Metadata};
 
 /// How a site treats its nodes.
 #[derive(Debug, Deserialize, JsonSchema)]
