@@ -323,7 +323,7 @@ impl Controller {
         out: &mut Outputs,
     ) {
         self.gone.insert(node, (incarnation, successor));
-        self.check_all(out);
+        self.check_those_of(node, out);
     }
 
     /// Nodes that do not come back, with their last incarnations and successors.
@@ -381,7 +381,7 @@ impl Controller {
         if from_incarnation > known {
             self.nodes.insert(from, from_incarnation);
             self.anchor_is_new(from);
-            self.check_all(out);
+            self.check_those_of(from, out);
             self.request_all(from, out);
         }
         match message {

@@ -204,8 +204,15 @@ impl Controller {
         false
     }
 
-    pub(super) fn check_all(&mut self, out: &mut Outputs) {
-        for user in self.users.keys().copied().collect::<Vec<_>>() {
+    /// Looks at the users that a node has or is to have, as something is known of it. There may
+    /// be many users and many nodes, so others are passed over.
+    pub(super) fn check_those_of(&mut self, node: NodeId, out: &mut Outputs) {
+        let concerned = |managed: &Managed| {
+            let legs = [managed.record.owner, managed.target()];
+            legs.into_iter().flatten().any(|leg| leg.node == node)
+        };
+        let users = self.users.iter().filter(|(_, managed)| concerned(managed));
+        for user in users.map(|(user, _)| *user).collect::<Vec<_>>() {
             self.check(user, out);
         }
     }
