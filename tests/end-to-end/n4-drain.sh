@@ -22,7 +22,7 @@ SESSIONS=${SESSIONS:-300} # of `weft smf`, beside those with traffic
 RATE=${RATE:-100}         # datagrams a second, of each user and each way
 N3_4=10.0.0.251 N3_6=2001:db8:a::251
 STATION4=10.0.0.2 STATION6=2001:db8:a::2
-UE1=10.45.1.7 UE2=10.45.1.8
+UE1=10.45.1.7 UE2=10.45.1.8 UE3=10.45.1.9
 declare -A side_of=([gateway-a]=na [gateway-b]=nb) address_of=([gateway-a]=192.0.2.2 [gateway-b]=192.0.2.3)
 
 gain_privileges "$@"
@@ -274,6 +274,22 @@ idle_and_paged() {
     replies "$work/ping" | in_order 5
 }
 
+# packets_wait: three packets wait for an idle session.
+packets_wait() {
+    accepted smf "$(establish ue3 "$UE3" "$STATION4" 0x6003)" || return 1
+    accepted smf '{"do": "modify", "session": "ue3", "rules": {"updateFar": [{"id": 2, "apply": ["BUFF", "NOCP"]}]}}' || return 1
+    in_ns b ping -q -c 3 -i 0.2 -W 1 "$UE3" >"$work/ping"
+    reported smf '.event == "report" and .session == "ue3" and (.types | index("DLDR"))'
+}
+
+# waiting_are_counted NODE: by the command, and by the drop reason at the node.
+waiting_are_counted() {
+    grep -q '3 packets that waited for idle bearers or functions were dropped (`handed_over`)' "$work/drained" &&
+        so shares '.[0].dropped == 3' && grep -qE 'handed_over: .* 3$' "$work/$1.log" && accepted smf '{"do": "delete", "session": "ue3"}' && return
+    cat "$work/drained" "$work/$1.log"
+    return 1
+}
+
 # --- faults ---------------------------------------------------------------------
 
 # refused_without_spare: one line, and nothing has changed.
@@ -389,8 +405,10 @@ check "usage is counted once" eval 'usage_is_counted ue1 && usage_is_counted ue2
 check "sessions change and are paged there" idle_and_paged
 try "the drained node waits as a spare node" launch gateway-a --spare || cat "$work/gateway-a.log"
 sleep 2
+check "packets wait for an idle session" packets_wait
 check "the sessions come back under traffic" drained gateway-b gateway-a
 check "the other node ends" ends gateway-b
+check "packets that waited are counted as dropped" waiting_are_counted gateway-b
 check "usage is counted once" eval 'usage_is_counted ue1 && usage_is_counted ue2'
 check "the other control plane has all its sessions" so n4 ".nodes[0].sessions == $((SESSIONS + 2))"
 try "the other node waits as a spare node" launch gateway-b --spare

@@ -85,6 +85,10 @@ pub struct Upgraded {
     pub process: u32,
     /// For how long packets waited, in nanoseconds, as the old process saw it.
     pub waited: u64,
+    /// Packets that waited for idle bearers or functions: the old process has dropped them, and
+    /// counted them as `handed_over`.
+    #[serde(default)]
+    pub dropped: u64,
     /// How ports went over.
     #[serde(default)]
     pub ports: PortsWent,

@@ -66,8 +66,14 @@ fn before_node(own: IpAddr, node: IpAddr) -> Proxy {
     let start = proxy::Start { unix: 0, entropy: Box::new(|| 1), kept: Vec::new() };
     let mut proxy = Proxy::new(settings, start);
     let address = SocketAddr::new(node, 8805);
-    let plan =
-        NodePlan { number: 0, name: "node".into(), address, is_cordoned: false, capacity: 0 };
+    let plan = NodePlan {
+        number: 0,
+        name: "node".into(),
+        address,
+        is_cordoned: false,
+        is_moving: false,
+        capacity: 0,
+    };
     proxy.set_nodes(0, vec![plan]);
     proxy
 }

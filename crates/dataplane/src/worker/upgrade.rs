@@ -16,6 +16,7 @@ pub use self::in_flight::Uncarried;
 pub use self::relayed::{Direct, END_OF_RELAYED, Relayed};
 use super::{BURST, Worker};
 use crate::command::attachment::Inlet;
+use crate::counters::DropReason;
 
 /// Bursts that a queue is emptied of before it is the turn of others: all that a queue of a
 /// kernel interface holds.
@@ -214,5 +215,14 @@ impl Worker {
     /// Packets that wait for functions or for their bearers.
     pub fn waiting(&self) -> usize {
         self.queues.packets() + self.remote_queues.held()
+    }
+
+    /// Drops them, as another process or node carries the users from now on; returns how many
+    /// that were.
+    pub fn drop_waiting(&mut self) -> usize {
+        // What is held stays where it is to the end: functions may have the rest of the queue.
+        let dropped = self.remote_queues.held() + self.queues.clear();
+        self.counters.dropped(DropReason::HandedOver, dropped);
+        dropped
     }
 }

@@ -62,6 +62,10 @@ pub struct ShareView {
     /// The node that is to have it, while it moves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves_to: Option<String>,
+    /// Packets that its last move since this controller leads has dropped: they waited for idle
+    /// bearers or functions.
+    #[serde(default)]
+    pub dropped: u32,
     /// Why its last move since this controller leads has come to nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,

@@ -14,6 +14,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use weft_dataplane::counters::DropReason;
 use weft_dataplane::worker::Worker;
 use weft_dpdk::{Eal, Holder, Ingress, await_delivery};
 use weft_function::Scope;
@@ -54,6 +55,8 @@ struct SharedPort {
 pub struct HandedOver {
     /// For how long packets waited.
     pub waited: Duration,
+    /// Packets that waited for idle bearers or functions, and were dropped and counted.
+    pub dropped: usize,
     /// Number of that process.
     pub process: u32,
     /// How its ports went over.
@@ -67,6 +70,7 @@ pub struct HandedOver {
 /// What has come of it, as above.
 struct Handover {
     waited: Duration,
+    dropped: usize,
     process: u32,
     transfer: PortTransfer,
     closed: Option<Duration>,
@@ -86,11 +90,12 @@ pub trait Beside {
     fn resume(&mut self);
 
     /// In the moment before the process of that number goes on with the node: says with what
-    /// those go on that speak for it there.
+    /// those go on that speak for it there. So many packets are `waiting` for idle bearers or
+    /// functions, and are dropped then.
     ///
     /// # Errors
     /// Why it cannot.
-    fn before_yours(&mut self, process: u32) -> Result<Vec<u8>, String>;
+    fn before_yours(&mut self, process: u32, waiting: usize) -> Result<Vec<u8>, String>;
 }
 
 /// Nothing is beside the node.
@@ -101,7 +106,7 @@ impl Beside for () {
 
     fn resume(&mut self) {}
 
-    fn before_yours(&mut self, _: u32) -> Result<Vec<u8>, String> {
+    fn before_yours(&mut self, _: u32, _: usize) -> Result<Vec<u8>, String> {
         Ok(Vec::new())
     }
 }
@@ -124,8 +129,8 @@ impl Running {
         let mut received = Received::default();
         match self.try_to_hand_over(&mut conversation, beside, &mut received) {
             Ok(handover) => {
-                let Handover { waited, process, transfer, closed } = handover;
-                Ok(HandedOver { waited, process, transfer, closed, conversation })
+                let Handover { waited, dropped, process, transfer, closed } = handover;
+                Ok(HandedOver { waited, dropped, process, transfer, closed, conversation })
             }
             Err(error) => {
                 let error = conversation.why(error);
@@ -204,17 +209,33 @@ impl Running {
             PortTransfer::InTurn => Some(self.give_ports(conversation)?),
             _ => None,
         };
-        let goes_on_with = beside.before_yours(process).map_err(UpgradeError::Refused)?;
+        let goes_on_with =
+            beside.before_yours(process, self.waiting()).map_err(UpgradeError::Refused)?;
         self.owns_users()?;
         conversation.say(Kind::Yours, &goes_on_with)?;
-        let waiting: usize = self.paused.iter().map(Worker::waiting).sum();
         if !is_beside {
             received.drop_uncarried(&mut self.paused);
         }
-        if waiting > 0 {
-            tracing::warn!(packets = waiting, "packets that waited for idle bearers are dropped");
+        let dropped = self.drop_waiting();
+        Ok(Handover { waited: since.elapsed(), dropped, process, transfer, closed })
+    }
+
+    /// Packets that wait at workers that have ended.
+    fn waiting(&self) -> usize {
+        self.paused.iter().map(Worker::waiting).sum()
+    }
+
+    /// Drops and counts them, as the users are another's.
+    fn drop_waiting(&mut self) -> usize {
+        let dropped = self.paused.iter_mut().map(Worker::drop_waiting).sum();
+        if dropped > 0 {
+            tracing::warn!(
+                packets = dropped,
+                reason = DropReason::HandedOver.reason().name,
+                "packets that waited for idle bearers or functions are dropped"
+            );
         }
-        Ok(Handover { waited: since.elapsed(), process, transfer, closed })
+        dropped
     }
 
     /// Opens the ports of the other process, stops receiving, and carries all that was received.

@@ -340,7 +340,7 @@ impl Beside for Control {
         self.resumed = true;
     }
 
-    fn before_yours(&mut self, process: u32) -> Result<Vec<u8>, String> {
+    fn before_yours(&mut self, process: u32, _: usize) -> Result<Vec<u8>, String> {
         assert_eq!(process, std::process::id());
         Ok(Vec::new())
     }

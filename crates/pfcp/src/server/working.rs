@@ -228,9 +228,13 @@ impl<D: DataPlane> Working<D> {
     }
 
     /// A datagram has come: a request waits while another process may have the node, and so does
-    /// a response once it is told what that has to do.
+    /// a response once it is told what that has to do. A heartbeat that changes nothing does not
+    /// wait: a peer that is not answered takes the node for lost.
     fn take_datagram(&mut self, now: u64, from: SocketAddr, datagram: &[u8]) {
         match &self.pause {
+            Some(_) if self.plane.is_mere_heartbeat(from, datagram) => {
+                self.plane.receive(now, from, datagram);
+            }
             Some(pause) if !pause.waits() || !is_response(datagram) => {
                 if self.held.len() < WAITING {
                     self.held.push_back((from, datagram.into()));

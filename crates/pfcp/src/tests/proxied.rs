@@ -136,6 +136,42 @@ fn a_proxy_hears_how_full_the_node_is() {
     assert_eq!(NodeState::find(frame.body), None);
 }
 
+/// What is answered while another node may get the sessions.
+#[test]
+fn a_mere_heartbeat_is_one_that_changes_nothing_that_is_kept() {
+    let mut bench = Bench::keeping_of(behind());
+    let beat = |recovery: u32| {
+        let heartbeat = Heartbeat { recovery: Time(recovery), ..Heartbeat::default() };
+        message(3, None, &Message::HeartbeatRequest(heartbeat))
+    };
+    let wrapped = |octets: &[u8]| Forwarded { peer: peer(SMF), node: 7 }.wrap(octets).unwrap();
+    let is_mere = |bench: &Bench, from: &str, octets: &[u8]| {
+        bench.plane.is_mere_heartbeat(peer(from), octets)
+    };
+    assert!(is_mere(&bench, PROXY, &beat(9)));
+    assert!(is_mere(&bench, SMF, &beat(1)));
+    associated(&mut bench, SMF);
+    for (recovery, is_same) in [(1, true), (2, false)] {
+        assert_eq!(is_mere(&bench, SMF, &beat(recovery)), is_same);
+        assert_eq!(is_mere(&bench, PROXY, &wrapped(&beat(recovery))), is_same);
+        assert!(is_mere(&bench, PROXY, &beat(recovery)), "the proxy has restarted, or not");
+    }
+    // It changes nothing that is kept, and is answered.
+    bench.plane.take_kept();
+    assert_eq!(bench.octets(peer(PROXY), &wrapped(&beat(1))).len(), 1);
+    assert_eq!(bench.plane.take_kept(), []);
+    // A control plane that is lost comes back by one, and that is kept.
+    bench.octets(peer(PROXY), &wrapped(&beat(2)));
+    assert!(!is_mere(&bench, PROXY, &wrapped(&beat(1))));
+    let setup = message(4, None, &set_up(address(SMF), 1));
+    for other in [wrapped(&setup), setup, Vec::new()] {
+        assert!(!is_mere(&bench, PROXY, &other), "{other:?}");
+    }
+    for length in 0..wrapped(&beat(1)).len() {
+        assert!(!is_mere(&bench, PROXY, &wrapped(&beat(1))[..length]), "{length}");
+    }
+}
+
 /// As long as nothing is heard of the proxy, nothing is known of control planes behind it.
 #[test]
 fn sessions_outlive_a_proxy_that_is_silent() {

@@ -109,6 +109,26 @@ impl UserPlane {
         true
     }
 
+    /// Whether a datagram is a Heartbeat Request and nothing else, of a proxy or of a control plane
+    /// that has neither restarted nor been lost: to answer it changes nothing that is kept.
+    pub(crate) fn is_mere_heartbeat(&self, from: SocketAddr, datagram: &[u8]) -> bool {
+        let forwarded = match is_within(&self.plan.proxies, from.ip()) {
+            true => Forwarded::unwrap(datagram),
+            false => None,
+        };
+        let (from, octets) = match &forwarded {
+            Some((forwarded, plain)) => (forwarded.peer, plain.as_slice()),
+            None => (from, datagram),
+        };
+        let Ok((frame, None)) = Frame::parse(octets) else { return false };
+        if frame.message != MessageType::HeartbeatRequest as u8 {
+            return false;
+        }
+        let Ok(Message::HeartbeatRequest(request)) = Message::parse(&frame) else { return false };
+        let known = self.associations.iter().find(|(_, one)| one.address == from.ip());
+        known.is_none_or(|(_, one)| one.lost_until.is_none() && one.recovery == request.recovery.0)
+    }
+
     /// A control plane that associates by itself is not behind a proxy any more.
     fn meet_directly(&mut self, from: IpAddr, datagram: &[u8]) {
         let setup = MessageType::AssociationSetupRequest as u8;

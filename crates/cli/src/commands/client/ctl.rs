@@ -143,7 +143,7 @@ pub fn escaped(text: &str) -> String {
 /// Lets another process have the node.
 fn upgrade(target: &Target) -> Result<(), Failure> {
     let upgraded = target.client()?.post("/v1/upgrade", String::new())?;
-    let Upgraded { process, waited, ports } = upgraded;
+    let Upgraded { process, waited, dropped, ports } = upgraded;
     let milliseconds = |nanoseconds| nanoseconds as f64 / 1e6;
     let ports = match ports {
         PortsWent::Beside => String::new(),
@@ -154,5 +154,8 @@ fn upgrade(target: &Target) -> Result<(), Failure> {
         PortsWent::Behind => "; its ports open once it has built the node".to_owned(),
     };
     let waited = milliseconds(waited);
-    output::line(&format!("process {process} has the node; packets waited {waited:.1} ms{ports}"))
+    let dropped = drain::dropped(dropped);
+    output::line(&format!(
+        "process {process} has the node; packets waited {waited:.1} ms{ports}{dropped}"
+    ))
 }

@@ -46,6 +46,8 @@ pub struct Shares {
     /// When each move is given up.
     until: BTreeMap<u16, Instant>,
     failed: BTreeMap<u16, String>,
+    /// Packets that the last move of each has dropped.
+    dropped: BTreeMap<u16, u32>,
     next: Option<Instant>,
 }
 
@@ -114,6 +116,7 @@ impl Engine {
                 home: record.home.clone(),
                 holder: record.at().to_owned(),
                 moves_to: record.moving.map(|moving| moving.to.name),
+                dropped: self.shares.dropped.get(&node.number).copied().unwrap_or(0),
                 failed: self.shares.failed.get(&node.number).cloned(),
             }
         };
@@ -148,6 +151,7 @@ impl Engine {
         tracing::info!(number, from = name, to = to.name, "a share of N4 is to move");
         let moving = Moving { id: fresh(), from: name.to_owned(), to, at: spare.at };
         self.shares.failed.remove(&number);
+        self.shares.dropped.remove(&number);
         self.shares.until.insert(number, self.clock.now() + LONGEST);
         self.keep_share(number, ShareRecord { moving: Some(moving), ..record });
         Ok(number)
@@ -177,7 +181,7 @@ impl Engine {
         let name = self.name(from);
         match said.step {
             ShareStep::Spare => self.is_spare(from, &name, &said.address),
-            ShareStep::Commits => self.commit_share(from, &name, said.id),
+            ShareStep::Commits => self.commit_share(from, &name, (said.id, said.dropped)),
             ShareStep::Aborts => self.abort_share(from, &name, (said.id, said.reason)),
             ShareStep::Asks => self.tell_of(from, said.id),
             // Of a controller only.
@@ -213,11 +217,12 @@ impl Engine {
         })
     }
 
-    fn commit_share(&mut self, from: NodeId, name: &str, id: u128) {
+    fn commit_share(&mut self, from: NodeId, name: &str, (id, dropped): (u128, u32)) {
         match self.moving(id) {
             Some((number, record, moving)) if moving.from == name => {
                 let (to, home) = (moving.to.clone(), record.home.clone());
-                tracing::info!(number, to = to.name, "a share of N4 has moved");
+                tracing::info!(number, to = to.name, dropped, "a share of N4 has moved");
+                self.shares.dropped.insert(number, dropped);
                 let holder = (to.name != home).then_some(to);
                 let last = Some(moving.id.clone());
                 self.shares.until.remove(&number);

@@ -4,7 +4,7 @@ use super::text_of;
 use crate::hello::HelloError;
 
 /// Octets before texts.
-const HEAD: usize = 21;
+const HEAD: usize = 25;
 /// Octets of a reason, at most.
 const REASON: usize = 500;
 
@@ -17,6 +17,9 @@ pub struct Share {
     pub step: ShareStep,
     /// The number of the share: the first 16 bits of its SEIDs.
     pub number: u16,
+    /// Of [`Commits`](ShareStep::Commits): packets that wait for idle bearers or functions, and are
+    /// dropped.
+    pub dropped: u32,
     /// A node: the other one of the move, or who has the share. At most 255 octets.
     pub name: String,
     /// Where the move goes to, as `HOST:PORT`; of [`Spare`](ShareStep::Spare), behind a blank,
@@ -75,6 +78,7 @@ impl Share {
         let mut said = self.id.to_be_bytes().to_vec();
         said.push(self.step as u8);
         said.extend(self.number.to_be_bytes());
+        said.extend(self.dropped.to_be_bytes());
         said.extend([name.len() as u8, address.len() as u8]);
         said.extend([name, address, cut(&self.reason, REASON)].concat());
         said
@@ -82,7 +86,7 @@ impl Share {
 
     pub(super) fn parse(said: &[u8]) -> Result<Share, HelloError> {
         let (head, texts) = said.split_first_chunk::<HEAD>().ok_or(HelloError::Value)?;
-        let [id @ .., step, first, second, name, address] = head;
+        let [id @ .., step, first, second, d0, d1, d2, d3, name, address] = head;
         let step = ShareStep::ALL.into_iter().find(|one| *one as u8 == *step);
         let (name, texts) = texts.split_at_checked(usize::from(*name)).ok_or(HelloError::Value)?;
         let (address, reason) =
@@ -94,6 +98,7 @@ impl Share {
             id: u128::from_be_bytes(*id),
             step: step.ok_or(HelloError::Value)?,
             number: u16::from_be_bytes([*first, *second]),
+            dropped: u32::from_be_bytes([*d0, *d1, *d2, *d3]),
             name: text_of(name)?,
             address: text_of(address)?,
             reason: text_of(reason)?,
@@ -119,6 +124,7 @@ mod tests {
                 id: u128::MAX - 7,
                 step,
                 number: 0x1234,
+                dropped: u32::MAX - 3,
                 name: "gateway-c".to_owned(),
                 address: "192.0.2.4:4711 192.0.2.4".to_owned(),
                 reason: "too little röom".to_owned(),

@@ -24,6 +24,8 @@ use crate::node::Running;
 pub struct GivenShare {
     /// For how long packets waited, up to the moment in which they were relayed.
     pub waited: Duration,
+    /// Packets that waited for idle bearers or functions, and were dropped and counted.
+    pub dropped: usize,
     /// Relays what still comes.
     relay: Option<JoinHandle<()>>,
 }
@@ -82,11 +84,8 @@ impl Running {
         let relay = relay.ok();
         // The other node hears it of the controller otherwise.
         let _ = conversation.say(Kind::Yours, &[]);
-        let waiting: usize = self.paused.iter().map(Worker::waiting).sum();
-        if waiting > 0 {
-            tracing::warn!(packets = waiting, "packets that waited for idle bearers are dropped");
-        }
-        Ok(GivenShare { waited, relay })
+        let dropped = self.drop_waiting();
+        Ok(GivenShare { waited, dropped, relay })
     }
 
     /// Everything up to the decision. Since when packets wait, and where they go from then on.
@@ -102,16 +101,27 @@ impl Running {
         conversation.say(Kind::Offer, &octets)?;
         let accepted = conversation.hear_only(Kind::Accept)?;
         let (process, versions) = accepted_of(&accepted, &offer)?;
+        let begin = Instant::now();
         let keep = beside.pause().map_err(UpgradeError::Refused)?;
+        let paused = begin.elapsed();
         self.wait_for_rest().map_err(stopped)?;
         let prepared = self.handle.ask(|agent| agent.offering().begin(keep)).map_err(stopped)?;
         let prepared = prepared.map_err(UpgradeError::Refused)?;
         conversation.wait_at_most(PREPARING)?;
+        let collected = begin.elapsed();
         send_prepared(conversation, &prepared)?;
         if PortTransfer::heard(&conversation.hear_only(Kind::Ready)?)? != PortTransfer::Elsewhere {
             return Err(UpgradeError::Foreign("it has no ports of its own"));
         }
         conversation.wait_at_most(STOPPED)?;
+        let [paused, collected, built] =
+            [paused, collected, begin.elapsed()].map(|time| time.as_secs_f64());
+        tracing::info!(
+            paused,
+            collected,
+            built,
+            "the other node is built; seconds from the pause of PFCP"
+        );
         // From here on packets wait.
         let since = Instant::now();
         self.pause();
@@ -121,11 +131,16 @@ impl Running {
         let ports = ports_of(&macs, offer.share.as_ref())?;
         let mut received = Received::default();
         self.drain(&mut received)?;
+        let drained = since.elapsed();
         self.send_contexts(conversation, (&offer, &versions), &prepared)?;
+        let sent = since.elapsed();
         let octets = serde_json::to_vec(&Drained::default()).map_err(io::Error::other)?;
         conversation.say(Kind::Drained, &octets)?;
         conversation.hear_only(Kind::Taken)?;
-        beside.before_yours(process).map_err(UpgradeError::Refused)?;
+        let [drained, sent, taken] =
+            [drained, sent, since.elapsed()].map(|time| time.as_secs_f64());
+        tracing::info!(drained, sent, taken, "contexts went; seconds that packets wait");
+        beside.before_yours(process, self.waiting()).map_err(UpgradeError::Refused)?;
         Ok((since, ports))
     }
 

@@ -46,7 +46,7 @@ impl<T: FnMut() -> Result<Vec<u8>, String>> Beside for Pair<T> {
 
     fn resume(&mut self) {}
 
-    fn before_yours(&mut self, _: u32) -> Result<Vec<u8>, String> {
+    fn before_yours(&mut self, _: u32, _: usize) -> Result<Vec<u8>, String> {
         (self.0)()
     }
 }

@@ -78,9 +78,10 @@ fn move_share(client: &Client, node: &str) -> Result<(), Failure> {
             Some(share) if share.holder != *node => {
                 let seconds = begin.elapsed().as_secs_f64();
                 let sessions = counted(sessions.into(), "session");
+                let dropped = dropped(share.dropped.into());
                 return output::line(&format!(
-                    "{sessions} of {node} went to {} in {seconds:.3} s; {node} relays what still \
-                     comes, and ends",
+                    "{sessions} of {node} went to {} in {seconds:.3} s{dropped}; {node} relays \
+                     what still comes, and ends",
                     share.holder
                 ));
             }
@@ -96,6 +97,18 @@ fn move_share(client: &Client, node: &str) -> Result<(), Failure> {
         "the sessions of {node} have not moved within {seconds} s; the log of the controller says \
          why"
     )))
+}
+
+/// What is said of packets that waited at the node before and went to none; nothing of no packet.
+pub(super) fn dropped(packets: u64) -> String {
+    match packets {
+        0 => String::new(),
+        _ => format!(
+            "; {} that waited for idle bearers or functions {} dropped (`handed_over`)",
+            counted(packets, "packet"),
+            if packets == 1 { "was" } else { "were" }
+        ),
+    }
 }
 
 fn drain_users(client: &Client, node: &str, until_restart: &bool) -> Result<(), Failure> {

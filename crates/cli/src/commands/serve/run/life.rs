@@ -129,7 +129,7 @@ pub fn serve(
         Attended::HandedOver(handed_over) => {
             return leave(running, handed_over, (beside, serving), switches);
         }
-        Attended::Share(Gone::Given(given)) => return leave_share(given, beside, serving),
+        Attended::Share(Gone::Given(given)) => return leave_share(given, running, beside, serving),
         Attended::Share(Gone::Elsewhere(holder)) => {
             let _ = share::elsewhere(&holder, None).report();
             watchdog::end_process()
@@ -315,15 +315,29 @@ fn announce_again(handle: Handle) -> Result<(), Failure> {
 }
 
 /// Ends the process whose share another node has, once nothing comes any more that is that node's.
-fn leave_share(given: GivenShare, beside: Beside, serving: Serving) -> Result<(), Failure> {
+fn leave_share(
+    given: GivenShare,
+    running: Running,
+    beside: Beside,
+    serving: Serving,
+) -> Result<(), Failure> {
     let milliseconds = given.waited.as_secs_f64() * 1e3;
-    tracing::info!(milliseconds, "another node has the share; so long packets have waited");
+    let dropped = given.dropped;
+    tracing::info!(
+        milliseconds,
+        dropped,
+        "another node has the share; so long packets have waited"
+    );
     // Routers keep what was announced until that node speaks to them.
     beside.leave_routes();
     drop(beside);
     serving.stop();
     given.finish();
     let _ = output::line("another node has the share; the node ends");
+    // The last that is seen of its counters.
+    if let Ok(snapshot) = running.handle().ask(|agent| agent.snapshot()) {
+        let _ = output::print(&show::statistics(&snapshot));
+    }
     // Without a destructor: nothing of the node is carried any more.
     std::process::exit(0);
 }

@@ -177,7 +177,9 @@ mod tests {
         let (mut ordered, received) = ordered();
         told(&mut ordered, 1, 7, UpgradeMethod::TakeOver);
         let Ok(UpgradeRequest::Start(outcome)) = received.try_recv() else { panic!() };
-        outcome.send(Ok(Upgraded { process: 2, waited: 0, ports: PortsWent::Beside })).unwrap();
+        outcome
+            .send(Ok(Upgraded { process: 2, waited: 0, dropped: 0, ports: PortsWent::Beside }))
+            .unwrap();
         assert!(ordered.news().is_none() && ordered.news().is_none());
         assert_eq!(told(&mut ordered, 1, 7, UpgradeMethod::TakeOver).0, Attempt::Begun);
     }

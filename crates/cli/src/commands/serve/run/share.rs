@@ -107,13 +107,15 @@ impl Shares {
     }
 
     /// Waits until a controller has decided that the other node has the share, or that it stays:
-    /// for as long as none leads, nothing is known.
-    fn decision(&self, id: u128) -> Result<(), String> {
+    /// for as long as none leads, nothing is known. It hears how many packets are `waiting`, which
+    /// go to no other node.
+    fn decision(&self, id: u128, waiting: usize) -> Result<(), String> {
+        let dropped = u32::try_from(waiting).unwrap_or(u32::MAX);
         let (mut asked, mut said) = (None::<Instant>, Instant::now());
         loop {
             if asked.is_none_or(|asked| asked.elapsed() >= ASK) {
                 asked = Some(Instant::now());
-                self.say(Share { id, step: ShareStep::Commits, ..Share::default() });
+                self.say(Share { id, step: ShareStep::Commits, dropped, ..Share::default() });
             }
             match self.told.recv_timeout(ASK) {
                 Ok(told) if told.id == id && told.step == ShareStep::Committed => return Ok(()),
@@ -149,8 +151,8 @@ impl weft_node::Beside for Giving<'_> {
         }
     }
 
-    fn before_yours(&mut self, _: u32) -> Result<Vec<u8>, String> {
-        self.shares.decision(self.id).map(|()| Vec::new())
+    fn before_yours(&mut self, _: u32, waiting: usize) -> Result<Vec<u8>, String> {
+        self.shares.decision(self.id, waiting).map(|()| Vec::new())
     }
 }
 

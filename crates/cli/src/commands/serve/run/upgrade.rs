@@ -120,7 +120,7 @@ impl weft_node::Beside for Given<'_> {
         }
     }
 
-    fn before_yours(&mut self, process: u32) -> Result<Vec<u8>, String> {
+    fn before_yours(&mut self, process: u32, _: usize) -> Result<Vec<u8>, String> {
         let mut goes_on_with = Vec::new();
         if let Some(owning) = self.owning {
             let (octets, pair) =
@@ -225,12 +225,13 @@ impl Upgrades {
         let is_started =
             self.started.as_ref().is_some_and(|started| asks == Some(started.child.id()));
         match outcome {
-            Ok(HandedOver { waited, process, transfer, closed, .. }) => {
+            Ok(HandedOver { waited, dropped, process, transfer, closed, .. }) => {
                 let is_told = self.started.is_some();
                 self.tell(match is_started {
                     true => Ok(Upgraded {
                         process: *process,
                         waited: waited.as_nanos() as u64,
+                        dropped: *dropped as u64,
                         ports: went(*transfer, *closed),
                     }),
                     false => Err(format!("process {process} has taken the node over meanwhile")),
