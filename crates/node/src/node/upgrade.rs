@@ -14,7 +14,6 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use weft_dataplane::counters::DropReason;
 use weft_dataplane::worker::Worker;
 use weft_dpdk::{Eal, Holder, Ingress, await_delivery};
 use weft_function::Scope;
@@ -218,24 +217,6 @@ impl Running {
         }
         let dropped = self.drop_waiting();
         Ok(Handover { waited: since.elapsed(), dropped, process, transfer, closed })
-    }
-
-    /// Packets that wait at workers that have ended.
-    fn waiting(&self) -> usize {
-        self.paused.iter().map(Worker::waiting).sum()
-    }
-
-    /// Drops and counts them, as the users are another's.
-    fn drop_waiting(&mut self) -> usize {
-        let dropped = self.paused.iter_mut().map(Worker::drop_waiting).sum();
-        if dropped > 0 {
-            tracing::warn!(
-                packets = dropped,
-                reason = DropReason::HandedOver.reason().name,
-                "packets that waited for idle bearers or functions are dropped"
-            );
-        }
-        dropped
     }
 
     /// Opens the ports of the other process, stops receiving, and carries all that was received.

@@ -78,7 +78,9 @@ impl<D: DataPlane> Working<D> {
             match told {
                 Some(Ok(told)) => self.look_after_pause(told, took_events),
                 Some(Err(Stopped)) => return,
-                None => {}
+                None => {
+                    self.pause.iter_mut().for_each(|pause| pause.write(&self.plane));
+                }
             }
         }
     }
@@ -88,7 +90,9 @@ impl<D: DataPlane> Working<D> {
         // Events come without a signal of their own; while some are awaited, they are looked
         // for often.
         let is_pausing = self.pause.as_ref().is_some_and(Pause::waits);
-        let pause = if self.plane.awaits_events() || !self.waiting.is_empty() || is_pausing {
+        let pause = if self.pause.as_ref().is_some_and(Pause::writes) {
+            Duration::ZERO
+        } else if self.plane.awaits_events() || !self.waiting.is_empty() || is_pausing {
             Duration::from_micros(200)
         } else {
             self.pause()
@@ -252,7 +256,7 @@ impl<D: DataPlane> Working<D> {
         let is_at_rest = told && !took_events && self.waiting.is_empty() && !self.plane.is_busy();
         let is_answered = !self.plane.awaits_responses();
         if let Some(pause) = self.pause.as_mut().filter(|pause| pause.waits()) {
-            pause.tell(is_at_rest, is_answered, || self.plane.all_to_keep());
+            pause.begin(is_at_rest, is_answered, &self.plane);
         }
     }
 

@@ -129,9 +129,10 @@ impl UserPlane {
         }
     }
 
-    /// All that is to be kept, for another process that goes on with the node: it hears nothing
-    /// else of what was before. Usage needs no numbers of reports beside, as contexts go along.
-    pub(crate) fn all_to_keep(&self) -> Vec<Keep> {
+    /// All that is to be kept beside [sessions](Self::to_keep_of), for another process that goes on
+    /// with the node: it hears nothing else of what was before. Usage needs no numbers of reports
+    /// beside, as contexts go along.
+    pub(crate) fn notes_to_keep(&self) -> Vec<Keep> {
         let note = |key: Key, octets| Keep::Note(key.to_octets(), Some(octets));
         let mut all = vec![note(Key::Recovery, self.recovery.0.to_be_bytes().to_vec())];
         all.extend(
@@ -159,8 +160,17 @@ impl UserPlane {
                 all.push(note(Key::Report(number), octets));
             }
         }
-        all.extend(self.sessions.keys().filter_map(|seid| self.session_to_keep(*seid)));
         all
+    }
+
+    /// The SEIDs of all sessions.
+    pub(crate) fn seids(&self) -> Vec<u64> {
+        self.sessions.keys().copied().collect()
+    }
+
+    /// These sessions, as they are to be kept.
+    pub(crate) fn to_keep_of(&self, seids: &[u64]) -> impl Iterator<Item = Keep> {
+        seids.iter().filter_map(|seid| self.session_to_keep(*seid))
     }
 
     /// Usage has been reported: it is not to be counted once more.

@@ -1,8 +1,9 @@
-//! Ports that two processes cannot have open at the same time: one closes them, and the other one
-//! opens them, or the first one again.
+//! The end of the old process's part: what still waits is dropped, and ports that two processes cannot
+//! have open at the same time are closed by one and opened by the other, or by the first one again.
 
 use std::time::{Duration, Instant};
 
+use weft_dataplane::counters::DropReason;
 use weft_dataplane::worker::Worker;
 
 use super::super::Running;
@@ -13,6 +14,24 @@ use super::STOPPED;
 const OPENING: Duration = Duration::from_secs(10);
 
 impl Running {
+    /// Packets that wait at workers that have ended.
+    pub(super) fn waiting(&self) -> usize {
+        self.paused.iter().map(Worker::waiting).sum()
+    }
+
+    /// Drops and counts them, as the users are another's.
+    pub(super) fn drop_waiting(&mut self) -> usize {
+        let dropped = self.paused.iter_mut().map(Worker::drop_waiting).sum();
+        if dropped > 0 {
+            tracing::warn!(
+                packets = dropped,
+                reason = DropReason::HandedOver.reason().name,
+                "packets that waited for idle bearers or functions are dropped"
+            );
+        }
+        dropped
+    }
+
     /// Closes the ports, and waits until the other process has opened its own; for how long neither
     /// had them open. Workers stand still.
     ///

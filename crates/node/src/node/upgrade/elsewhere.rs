@@ -131,15 +131,10 @@ impl Running {
         let ports = ports_of(&macs, offer.share.as_ref())?;
         let mut received = Received::default();
         self.drain(&mut received)?;
-        let drained = since.elapsed();
         self.send_contexts(conversation, (&offer, &versions), &prepared)?;
-        let sent = since.elapsed();
         let octets = serde_json::to_vec(&Drained::default()).map_err(io::Error::other)?;
         conversation.say(Kind::Drained, &octets)?;
         conversation.hear_only(Kind::Taken)?;
-        let [drained, sent, taken] =
-            [drained, sent, since.elapsed()].map(|time| time.as_secs_f64());
-        tracing::info!(drained, sent, taken, "contexts went; seconds that packets wait");
         beside.before_yours(process, self.waiting()).map_err(UpgradeError::Refused)?;
         Ok((since, ports))
     }
