@@ -6,6 +6,7 @@
 //! again takes each move that is not settled up from its beginning, which all
 //! parties take as what it is, since every step can be repeated.
 
+mod by_node;
 mod course;
 mod reply;
 mod turns;
@@ -17,6 +18,7 @@ use crate::message::{Envelope, Message, Step};
 use crate::output::{Counter, Output, TimerKey, TimerKind};
 pub use crate::record::{Intent, Notice, Record, Refusal};
 use crate::settings::Settings;
+use by_node::ByNode;
 use turns::{Turn, Turns};
 
 /// Where the controller is with a user.
@@ -154,6 +156,7 @@ pub struct Controller {
     /// Nodes that came back as they were, and were told to begin anew, since they were probed.
     told: BTreeSet<NodeId>,
     users: BTreeMap<User, Managed>,
+    by_node: ByNode,
     next_epoch: Epoch,
     active: BTreeSet<Epoch>,
     turns: Turns,
@@ -179,6 +182,7 @@ impl Controller {
             gone: BTreeMap::new(),
             told: BTreeSet::new(),
             users: BTreeMap::new(),
+            by_node: ByNode::default(),
             next_epoch: next_epoch.max(Epoch(1)),
             active: BTreeSet::new(),
             turns: Turns::default(),
@@ -197,7 +201,7 @@ impl Controller {
                 controller.active.insert(managed.epoch());
             }
             nodes.extend(managed.target().map(|leg| leg.node));
-            controller.users.insert(user, managed);
+            controller.insert(user, managed);
         }
         for node in nodes {
             controller.send(node, Incarnation(0), Message::Probe, out);
@@ -276,7 +280,7 @@ impl Controller {
         let target = Leg { node, incarnation, epoch };
         let intent = Intent::Move { target, lost: false, kept: None };
         let record = Record { anchor, owner: None, intent };
-        self.users.insert(user, Managed::new(record, Stage::Settled));
+        self.insert(user, Managed::new(record, Stage::Settled));
         self.enter(user, Stage::Storing, "Add", out);
     }
 
@@ -307,7 +311,8 @@ impl Controller {
     /// users are its successor's. What is still to be sent to it is not waited for.
     pub fn node_gone(&mut self, node: NodeId, successor: NodeId, out: &mut Outputs) {
         // Whatever life has to do with a user; others may come.
-        let legs = self.users.values().flat_map(|managed| [managed.record.owner, managed.target()]);
+        let users = self.by_node.users(node, User(0)).filter_map(|user| self.users.get(&user));
+        let legs = users.flat_map(|managed| [managed.record.owner, managed.target()]);
         let lives = legs.flatten().filter(|leg| leg.node == node).map(|leg| leg.incarnation);
         let incarnation = lives.chain(self.nodes.get(&node).copied()).max().unwrap_or_default();
         self.still_gone(node, incarnation, successor, out);
@@ -418,17 +423,17 @@ impl Controller {
         let incarnation = self.nodes.get(&to).copied().unwrap_or_default();
         let target = Leg { node: to, incarnation, epoch: self.raise(user) };
         let Some(managed) = self.users.get_mut(&user) else { return };
-        managed.record.intent = Intent::Move { target, lost: false, kept: None };
         managed.certain = true;
         managed.target_absent = false;
         self.turns.taken(managed);
+        let intent = Intent::Move { target, lost: false, kept: None };
+        self.change_record(user, |record| record.intent = intent);
         self.enter(user, Stage::Storing, "Move", out);
     }
 
     fn begin_removal(&mut self, user: User, out: &mut Outputs) {
         let epoch = self.raise(user);
-        let Some(managed) = self.users.get_mut(&user) else { return };
-        managed.record.intent = Intent::Remove { epoch };
+        self.change_record(user, |record| record.intent = Intent::Remove { epoch });
         self.enter(user, Stage::Storing, "Remove", out);
     }
 

@@ -1,7 +1,7 @@
 //! Nodes that take no further users, and nodes that are to have none.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap};
 
 use weft_mobility_protocol::{NodeId, User};
 
@@ -101,22 +101,15 @@ impl Engine {
     /// Nodes that can take users, and how many they have: connected, not cordoned, and no
     /// user's anchor.
     pub(super) fn stations(&self) -> BTreeMap<NodeId, usize> {
-        let mut anchors = BTreeSet::new();
-        let mut counts: BTreeMap<NodeId, usize> = BTreeMap::new();
-        for (_, record, _) in self.machine.users_from(User(0)) {
-            anchors.insert(record.anchor);
-            let leg = super::view::target(&record).or(record.owner);
-            *counts.entry(leg.map(|leg| leg.node).unwrap_or_default()).or_default() += 1;
-        }
         let nodes = self.members.all().into_iter().map(|member| member.number);
         let fit = nodes.filter(|node| {
             self.machine.incarnation(*node).is_some()
                 && self.transport.is_connected(*node)
-                && !anchors.contains(node)
+                && !self.machine.is_anchor(*node)
                 && !self.is_cordoned(*node)
                 && self.successor(*node).is_none()
         });
-        fit.map(|node| (node, counts.get(&node).copied().unwrap_or_default())).collect()
+        fit.map(|node| (node, self.machine.staying(node))).collect()
     }
 }
 

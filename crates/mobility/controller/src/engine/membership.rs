@@ -149,11 +149,7 @@ impl Engine {
 
     /// Whether a node owns users, or is to. One that others rely on as their anchor does not.
     fn has_users(&self, node: NodeId) -> bool {
-        let mut users = self.machine.users_from(User(0));
-        users.any(|(_, record, _)| {
-            let legs = [record.owner, super::view::target(&record)];
-            legs.into_iter().flatten().any(|leg| leg.node == node)
-        })
+        self.machine.users_at(node, User(0)).next().is_some()
     }
 
     /// A node that had registered is one no longer.
@@ -167,9 +163,7 @@ impl Engine {
         if self.transport.is_connected(node) {
             return Err(NotRemoved::Connected);
         }
-        let is_anchor =
-            self.machine.users_from(User(0)).any(|(_, record, _)| record.anchor == node);
-        if is_anchor || self.has_users(node) {
+        if self.machine.is_anchor(node) || self.has_users(node) {
             return Err(NotRemoved::Users);
         }
         self.changes.push(journal::no_member(member.number));

@@ -374,7 +374,7 @@ impl Engine {
 
     /// Users that a node owns, or is to own, and that no other order means.
     pub(super) fn users_of(&self, node: NodeId) -> Vec<User> {
-        let users = self.machine.users_from(User(0));
+        let users = self.machine.users_at(node, User(0));
         let there = users.filter(|(user, record, _)| {
             let leg = super::view::target(record).or(record.owner);
             leg.is_some_and(|leg| leg.node == node) && !self.orders.of_user.contains_key(user)

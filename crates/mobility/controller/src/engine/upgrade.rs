@@ -143,9 +143,7 @@ impl Engine {
         if self.pairs.iter().any(|pair| pair.couple.has(node)) {
             return Some("it is one of a pair with a standby: upgrade it at the node".to_owned());
         }
-        let mut users = self.machine.users_from(User(0));
-        let is_anchor =
-            method == Method::Drain && users.any(|(_, record, _)| record.anchor == node);
+        let is_anchor = method == Method::Drain && self.machine.is_anchor(node);
         is_anchor.then(|| {
             "it is the anchor of users, who cannot leave it: upgrade it in place".to_owned()
         })
@@ -285,11 +283,8 @@ impl View for Engine {
     fn users(&self, node: &str) -> [usize; 2] {
         let Some(node) = self.members.named(node) else { return [0, 0] };
         let mut counts = [0, 0];
-        for (_, record, stage) in self.machine.users_from(User(0)) {
-            let legs = [record.owner, super::view::target(&record)];
-            if legs.into_iter().flatten().any(|leg| leg.node == node) {
-                counts[usize::from(stage != Stage::Settled)] += 1;
-            }
+        for (_, _, stage) in self.machine.users_at(node, User(0)) {
+            counts[usize::from(stage != Stage::Settled)] += 1;
         }
         counts
     }

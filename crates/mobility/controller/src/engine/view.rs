@@ -162,12 +162,12 @@ impl Engine {
 
     /// Users from a number on, of one owner or of all: so many at most.
     pub fn users(&self, owner: Option<NodeId>, first: User, count: usize) -> Vec<UserView> {
-        let users = self.machine.users_from(first);
-        let views = users.map(|(user, record, stage)| view(user, &record, stage));
-        views
-            .filter(|view| owner.is_none_or(|owner| view.owner == Some(owner)))
-            .take(count)
-            .collect()
+        let view = |(user, record, stage): (User, Record, Stage)| view(user, &record, stage);
+        let Some(owner) = owner else {
+            return self.machine.users_from(first).map(view).take(count).collect();
+        };
+        let users = self.machine.users_at(owner, first).map(view);
+        users.filter(|view| view.owner == Some(owner)).take(count).collect()
     }
 
     /// One user; also one that waits for its nodes.

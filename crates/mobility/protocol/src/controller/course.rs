@@ -207,18 +207,16 @@ impl Controller {
     /// Looks at the users that a node has or is to have, as something is known of it. There may
     /// be many users and many nodes, so others are passed over.
     pub(super) fn check_those_of(&mut self, node: NodeId, out: &mut Outputs) {
-        let concerned = |managed: &Managed| {
-            let legs = [managed.record.owner, managed.target()];
-            legs.into_iter().flatten().any(|leg| leg.node == node)
-        };
-        let users = self.users.iter().filter(|(_, managed)| concerned(managed));
-        for user in users.map(|(user, _)| *user).collect::<Vec<_>>() {
+        for user in self.by_node.users(node, User(0)).collect::<Vec<_>>() {
             self.check(user, out);
         }
     }
 
     /// An anchor that has started anew has forgotten all ways.
     pub(super) fn anchor_is_new(&mut self, node: NodeId) {
+        if !self.is_anchor(node) {
+            return;
+        }
         for managed in self.users.values_mut().filter(|managed| managed.record.anchor == node) {
             if to_anchor(managed).is_some() {
                 managed.wants.anchor = true;
@@ -229,6 +227,9 @@ impl Controller {
 
     /// Asks anew whatever concerns an anchor.
     pub(super) fn request_all(&mut self, anchor: NodeId, out: &mut Outputs) {
+        if !self.is_anchor(anchor) {
+            return;
+        }
         let concerned = |managed: &Managed| managed.record.anchor == anchor && managed.wants.anchor;
         let users = self.users.iter().filter(|(_, managed)| concerned(managed));
         for user in users.map(|(user, _)| *user).collect::<Vec<_>>() {
@@ -259,13 +260,14 @@ impl Controller {
     }
 
     fn finish(&mut self, user: User, event: &'static str, out: &mut Outputs) {
-        let Some(managed) = self.users.get_mut(&user) else { return };
-        let (epoch, owner) = (managed.epoch(), managed.record.owner);
+        let Some(managed) = self.users.get(&user) else { return };
+        let (epoch, removal, mut record) = (managed.epoch(), managed.removal, managed.record);
+        let owner = record.owner;
         self.active.remove(&epoch);
         out.push(Output::CancelTimer(resend(user)));
         let notice = match (managed.stage, managed.target()) {
             (Stage::Completing, Some(target)) => {
-                managed.record.owner = Some(target);
+                record.owner = Some(target);
                 match owner {
                     Some(_) => Notice::Moved(user, target.node),
                     None => Notice::Owned(user, target.node),
@@ -284,6 +286,7 @@ impl Controller {
             out.push(Output::Changed(user, change));
             self.uncount(user);
             if let Some(managed) = self.users.remove(&user) {
+                self.by_node.remove(user, &managed.record);
                 self.removed.insert(user, managed.last.0);
             }
             if self.removed.len() > REMEMBERED {
@@ -292,9 +295,9 @@ impl Controller {
             out.push(Output::Persist { user, record: None, next_epoch });
             return self.begin_queued(out);
         }
-        managed.record.intent = Intent::Settled;
-        let (record, removal) = (Some(managed.record), managed.removal);
-        out.push(Output::Persist { user, record, next_epoch });
+        record.intent = Intent::Settled;
+        self.change_record(user, |known| *known = record);
+        out.push(Output::Persist { user, record: Some(record), next_epoch });
         self.uncount(user);
         self.enter(user, Stage::Settled, event, out);
         if removal && self.stage(user) == Some(Stage::Settled) {
@@ -348,9 +351,8 @@ impl Controller {
         // Given back: no other node has had the user since. A message that named a later epoch
         // would be refused as a whole.
         let kept = last.filter(|leg| leg.node == node && before < epoch).map(|_| before);
-        let Some(managed) = self.users.get_mut(&user) else { return };
-        managed.record.owner = None;
-        managed.record.intent = Intent::Move { target, lost, kept };
+        let intent = Intent::Move { target, lost, kept };
+        self.change_record(user, |record| (record.owner, record.intent) = (None, intent));
         self.enter(user, Stage::Storing, event, out);
     }
 }

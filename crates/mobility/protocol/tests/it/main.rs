@@ -1,5 +1,6 @@
 //! The integration tests of this crate, as one program: one to link, not one for each file.
 
+mod by_node;
 mod course;
 mod encoding;
 mod kept;
