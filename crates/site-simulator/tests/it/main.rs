@@ -71,13 +71,25 @@ fn all_of_it_at_once() {
 #[test]
 fn what_is_wrong_on_purpose_is_seen() {
     for mutation in Mutation::ALL {
-        let scenario = Scenario { mutation: Some(mutation), ..with(&["all"]) };
+        // Where each is seen soon: faults that it takes, and no others that are in their way.
+        let (faults, orders): (&[&str], u64) = match mutation {
+            Mutation::NoFence => (&["standstills", "etcd"], 60),
+            Mutation::NoCount => (&["etcd"], 60),
+            Mutation::StaleAnswers => (&["standstills"], 60),
+            Mutation::LateStop => (&["cuts"], 60),
+            Mutation::ForgetWrites | Mutation::FalseReports | Mutation::FalseLoads => {
+                (&["all"], Scenario::default().orders)
+            }
+        };
+        let sound = Scenario { orders, ..with(faults) };
+        let scenario = Scenario { mutation: Some(mutation), ..sound };
         let broken = |seed| run(&scenario, seed).violation.map(|violation| (seed, violation));
         let Some((seed, violation)) = (1..=400).find_map(broken) else {
             panic!("{mutation:?} is not seen in 400 runs");
         };
         println!("{mutation:?}: seed {seed}: {violation}");
         assert_eq!(run(&scenario, seed).violation, Some(violation), "seed {seed}");
+        assert_eq!(run(&sound, seed).violation, None, "seed {seed}: it is not what was seen");
     }
 }
 
