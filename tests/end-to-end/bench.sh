@@ -178,6 +178,7 @@ quick: &tiny
   users: [200]
   turns: 1
   window: 256
+  lease: 1
   failovers: 1
   simulated: {users: 2000, moves: 200, seconds: 2}
 full: *tiny

@@ -59,7 +59,7 @@ impl std::fmt::Debug for Election {
 }
 
 impl Election {
-    /// A candidate whose lease, once it leads, lasts so many seconds; etcd takes no lease
+    /// A candidate whose lease, once it leads, lasts so many seconds; etcd grants no lease
     /// shorter than one and a half times the time of its own elections, 2 s by default.
     pub fn new(etcd: Arc<dyn Etcd>, candidate: Candidate, lease: Duration) -> Election {
         Election { etcd, candidate, lease }
@@ -120,6 +120,15 @@ impl Election {
 
     /// This replica leads: its key is there, with a lease that was asked for then.
     fn won(&self, there: &Found, asked: Instant, ttl: Duration) -> Leadership {
+        if ttl > self.lease {
+            let (asked, granted) = (self.lease.as_secs(), ttl.as_secs());
+            tracing::warn!(
+                asked,
+                granted,
+                "etcd grants a longer lease, and that counts: start etcd with a shorter \
+                 --election-timeout, or set `etcd.lease` to what it grants"
+            );
+        }
         let until = Mutex::new(Some(asked + ttl));
         let lease = Arc::new(Lease { id: there.lease, ttl, until });
         let (etcd, id, held) = (self.etcd.clone(), there.lease, Arc::downgrade(&lease));

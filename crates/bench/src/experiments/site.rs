@@ -56,6 +56,9 @@ pub struct Parameters {
     window: u32,
     /// How often the controller that leads is killed, in each repetition.
     failovers: u32,
+    /// Seconds of a leader's lease in etcd.
+    #[schemars(range(min = 1, max = 60))]
+    lease: u32,
     /// A site that is too large for the nodes of this machine: its etcd and its nodes are
     /// simulated.
     simulated: Simulated,
@@ -104,6 +107,11 @@ impl Study for Sites {
             );
             return Ok(());
         }
+        run.note(format!(
+            "etcd was one member with a heartbeat of 50 ms and an election timeout of 500 ms; a \
+             leader's lease had {} s.",
+            parameters.lease
+        ));
         run.series(MOVES, X, "moves/s", Some(Better::Higher));
         run.series(TRANSACTIONS, X, "transactions", Some(Better::Lower));
         run.series(BYTES, X, "B", Some(Better::Lower));
@@ -197,7 +205,7 @@ impl Parameters {
 
     /// What one life of a site with two replicas shows.
     fn on_etcd(&self, users: u32) -> Result<Values, Failure> {
-        let mut site = Site::start(Kept::Etcd, users, self.window)?;
+        let mut site = Site::start(Kept::Etcd { lease: self.lease }, users, self.window)?;
         let etcd = site.etcd()?.ok_or("a site without etcd")?;
         let before = etcd.revision()?;
         let pauses = site.pauses();

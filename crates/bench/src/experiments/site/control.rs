@@ -21,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
 const TOKEN: &str = "the-token-of-a-site-that-is-measured";
+/// Options of etcd that are recommended where its members are near each other.
+const TIMING: [&str; 4] = ["--heartbeat-interval", "50", "--election-timeout", "500"];
 const REPLICAS: [&str; 2] = ["one", "two"];
 
 /// Where a controller keeps its records.
@@ -28,8 +30,11 @@ const REPLICAS: [&str; 2] = ["one", "two"];
 pub enum Kept {
     /// In a folder: there is one controller.
     Folder,
-    /// In etcd: there are two replicas.
-    Etcd,
+    /// In etcd: there are two replicas, and a leader's lease has so many seconds.
+    Etcd {
+        /// Seconds.
+        lease: u32,
+    },
 }
 
 /// What became of moves.
@@ -74,17 +79,18 @@ impl Site {
         let folder = tempfile::tempdir()?;
         let members = match kept {
             Kept::Folder => None,
-            Kept::Etcd => Some(Members::start(folder.path(), 1, &[])?),
+            Kept::Etcd { .. } => Some(Members::start(folder.path(), 1, &TIMING)?),
         };
         let places = [free_address(), free_address(), free_address()];
         let names = match kept {
             Kept::Folder => &REPLICAS[..1],
-            Kept::Etcd => &REPLICAS[..],
+            Kept::Etcd { .. } => &REPLICAS[..],
         };
         let listen: Vec<_> = names.iter().map(|_| free_address()).collect();
         fs::write(folder.path().join("token"), TOKEN)?;
         for (name, listen) in names.iter().zip(&listen) {
-            let text = written(name, *listen, places, (users, window), members.as_ref());
+            let records = records(name, kept, members.as_ref());
+            let text = written(*listen, places, (users, window), &records);
             fs::write(folder.path().join(format!("{name}.yaml")), text)?;
         }
         let controllers: Result<Vec<_>, Failure> =
@@ -250,21 +256,22 @@ impl Controller {
     }
 }
 
+/// Where a controller keeps its records, as its configuration says.
+fn records(name: &str, kept: Kept, members: Option<&Members>) -> String {
+    let (Kept::Etcd { lease }, Some(members)) = (kept, members) else {
+        return "records: records".to_owned();
+    };
+    let endpoints = members.options("/").endpoints;
+    format!("etcd: {{endpoints: {endpoints:?}, lease: {lease}}}\nreplica: {{name: {name}}}")
+}
+
 /// The configuration of a controller.
 fn written(
-    name: &str,
     listen: SocketAddr,
     places: [SocketAddr; 3],
     (users, window): (u32, u32),
-    members: Option<&Members>,
+    records: &str,
 ) -> String {
-    let records = match members {
-        None => "records: records".to_owned(),
-        Some(members) => {
-            let endpoints = members.options("/").endpoints;
-            format!("etcd: {{endpoints: {endpoints:?}}}\nreplica: {{name: {name}}}")
-        }
-    };
     let nodes = NAMES.iter().zip(places).zip(1..);
     let nodes = nodes.map(|((name, address), number)| {
         format!("  {name}: {{number: {number}, address: '{address}'}}\n")

@@ -104,7 +104,8 @@ fn replicas_share_an_etcd_that_not_all_can_reach() {
             in_etcd("https://[::1]:1", &format!("{CERTIFICATES}, plaintext: true")),
             "no member of etcd is spoken to",
         ),
-        (in_etcd("http://[::1]:2379", ", lease: 1"), "must be 2 to 60 seconds, not 1"),
+        (in_etcd("http://[::1]:2379", ", lease: 0"), "must be 1 to 60 seconds, not 0"),
+        (in_etcd("http://[::1]:2379", ", lease: 61"), "must be 1 to 60 seconds, not 61"),
         (FILE.replace("records: records\n", ""), "give `records` or `etcd`"),
         (FILE.replace("records: records", "records: r\nreplica: {name: a}"), "give `etcd`"),
         (

@@ -146,10 +146,11 @@ pub struct EtcdFile {
     /// which node owns which user.
     #[serde(default)]
     pub plaintext: bool,
-    /// Seconds for which a leader leads without renewing its lease. etcd takes none below
-    /// one and a half times its election timeout: 2 by default.
+    /// Seconds for which a leader leads without renewing its lease. etcd grants none below
+    /// one and a half times its election timeout, in whole seconds: 2 with its defaults, 1 with
+    /// an election timeout of 500 ms. What it grants counts.
     #[serde(default = "lease")]
-    #[schemars(range(min = 2, max = 60))]
+    #[schemars(range(min = 1, max = 60))]
     pub lease: u64,
 }
 

@@ -81,8 +81,8 @@ fn etcd_records(
         is_plain |= plain;
         is_far |= plain && etcd.tls.is_none() && !is_loopback(host);
     }
-    if !(2..=60).contains(&etcd.lease) {
-        source.wrong("etcd.lease", format!("must be 2 to 60 seconds, not {}", etcd.lease));
+    if !(1..=60).contains(&etcd.lease) {
+        source.wrong("etcd.lease", format!("must be 1 to 60 seconds, not {}", etcd.lease));
     }
     let tls = etcd.tls.as_ref().map(|MutualFile { certificate, key, authority }| {
         for (at, text) in [("certificate", certificate), ("key", key), ("authority", authority)] {
