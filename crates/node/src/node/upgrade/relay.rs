@@ -35,18 +35,21 @@ pub(super) struct RelayedPort {
     announced: Option<Instant>,
     /// Whether it was told that nothing comes any more.
     is_ended: bool,
+    /// Packets that the device did not take.
+    lost: usize,
 }
 
 impl RelayedPort {
     /// Without queues. One without addresses is never announced.
     pub fn new(own: [u8; 6], to: [u8; 6], has_addresses: bool) -> RelayedPort {
         let is_ended = !has_addresses;
-        RelayedPort { own, to, queues: Vec::new(), outlet: None, announced: None, is_ended }
+        let (queues, outlet, announced) = (Vec::new(), None, None);
+        RelayedPort { own, to, queues, outlet, announced, is_ended, lost: 0 }
     }
 
     /// Sends on what has come; how many packets.
     fn relay(&mut self, now: Instant) -> usize {
-        let RelayedPort { own, to, queues, outlet, announced, .. } = self;
+        let RelayedPort { own, to, queues, outlet, announced, lost, .. } = self;
         let (mut batch, mut count) = (Batch::new(), 0);
         for queue in queues {
             while queue.receive(&mut batch, BURST) > 0 {
@@ -68,7 +71,7 @@ impl RelayedPort {
                     frame[6..12].copy_from_slice(own);
                 }
                 count += batch.len();
-                send(outlet.as_mut(), &mut batch);
+                *lost += send(outlet.as_mut(), &mut batch);
             }
         }
         count
@@ -85,7 +88,7 @@ impl RelayedPort {
         let mut batch = Batch::new();
         // It is empty.
         drop(batch.push(packet));
-        send(self.outlet.as_mut(), &mut batch);
+        self.lost += send(self.outlet.as_mut(), &mut batch);
         self.is_ended = true;
     }
 }
@@ -108,7 +111,8 @@ fn addressed(frame: &[u8], other: [u8; 6]) -> Addressed {
     }
 }
 
-fn send(outlet: Option<&mut TxQueue>, batch: &mut Batch) {
+/// Sends packets; how many the device did not take.
+fn send(outlet: Option<&mut TxQueue>, batch: &mut Batch) -> usize {
     if let Some(outlet) = outlet {
         let until = Instant::now() + STUCK;
         while !batch.is_empty() && Instant::now() < until {
@@ -117,7 +121,9 @@ fn send(outlet: Option<&mut TxQueue>, batch: &mut Batch) {
             }
         }
     }
+    let lost = batch.len();
     batch.clear();
+    lost
 }
 
 /// All ports.
@@ -137,7 +143,8 @@ impl Relay {
         let run = move || {
             let _registration = eal.register_thread();
             let (packets, ends) = self.run();
-            tracing::info!(packets, ends, "packets for addresses that another node has now");
+            let lost: usize = self.ports.iter().map(|port| port.lost).sum();
+            tracing::info!(packets, lost, ends, "packets for addresses that another node has now");
         };
         thread::Builder::new().name("relay".to_owned()).spawn(run)
     }
