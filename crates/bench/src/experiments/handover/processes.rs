@@ -170,7 +170,7 @@ impl Processes {
                     "Steps as the controller sees them, each from the end of the one before: its \
                      record is durable; target and anchor are prepared, the anchor behind its own \
                      record; the target owns the user; downlink goes there; the source has let go; \
-                     all is complete. Packets flow but for the third.",
+                     the old path is gone. Packets flow during the first two.",
                 )
                 .axes(Axis::default(), Axis::linear("Time", "µs")),
         ];

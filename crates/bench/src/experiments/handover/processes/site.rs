@@ -46,7 +46,7 @@ pub const STEPS: [(&str, &str); 6] = [
     ("Switching", "target owns the user"),
     ("Releasing", "downlink goes there"),
     ("Completing", "source has released"),
-    ("Settled", "complete"),
+    ("Settled", "old path removed"),
 ];
 
 /// What came of a course.
