@@ -66,7 +66,8 @@ documents() {
 
 # send: packets of the first user into the air of station-a, until it is ended.
 send() {
-    in_ns ue python3 - ra <<'PYTHON' &
+    # It ends with its namespace, if not before.
+    in_ns ue python3 - ra 2>"$work/send.log" <<'PYTHON' &
 import socket, struct, sys, time
 wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 wire.bind((sys.argv[1], 0))
