@@ -63,13 +63,20 @@ impl Speaker {
         }
     }
 
+    /// What has become of a move. Who was not connected as it was told has to ask.
     fn hears_decision(&self, id: u128) -> ShareStep {
-        loop {
-            let told = self.hears(&[ShareStep::Committed, ShareStep::Aborted]);
-            if told.id == id {
-                return told.step;
+        let mut decision = None;
+        until("a decision", || {
+            while let Ok(told) = self.told.try_recv() {
+                let is_one = [ShareStep::Committed, ShareStep::Aborted].contains(&told.step);
+                decision = decision.or((told.id == id && is_one).then_some(told.step));
             }
-        }
+            if decision.is_none() {
+                self.say(ShareStep::Asks, id, "");
+            }
+            decision.is_some()
+        });
+        decision.unwrap()
     }
 }
 
