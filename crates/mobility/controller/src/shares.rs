@@ -34,6 +34,8 @@ pub struct Holder {
     pub name: String,
     /// Where N4 finds it.
     pub address: IpAddr,
+    /// The process that has it: one that comes later has lost it.
+    pub process: u64,
 }
 
 /// A move of a share.
@@ -134,7 +136,11 @@ mod tests {
         let owner = weft_state::Owner { role: weft_state::Role::Controller, name: String::new() };
         let mut store = weft_state::Store::open(folder.path(), &owner).unwrap();
         let mut records = ShareRecords::default();
-        let holder = Holder { name: "x".repeat(64), address: "2001:db8::1".parse().unwrap() };
+        let holder = Holder {
+            name: "x".repeat(64),
+            address: "2001:db8::1".parse().unwrap(),
+            process: u64::MAX,
+        };
         let record = ShareRecord {
             home: "y".repeat(64),
             holder: Some(holder.clone()),

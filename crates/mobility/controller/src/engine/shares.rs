@@ -33,6 +33,8 @@ struct Spare {
     at: String,
     /// Where N4 finds it.
     address: IpAddr,
+    /// The process that waits there.
+    process: u64,
     said: Instant,
 }
 
@@ -41,6 +43,8 @@ struct Spare {
 pub struct Shares {
     records: ShareRecords,
     spares: BTreeMap<NodeId, Spare>,
+    /// The process of each node that has taken a share last: its words from before come late.
+    took: BTreeMap<NodeId, u64>,
     /// Nodes behind N4, as they were asked for last.
     nodes: Vec<N4Node>,
     /// When each move is given up.
@@ -146,8 +150,8 @@ impl Engine {
         if self.pairs.iter().any(|pair| pair.couple.has(from)) {
             return Err(NotMoved::Pair);
         }
-        let (to, spare) = self.spare().ok_or(NotMoved::NoSpare)?;
-        let to = Holder { name: self.name(to), address: spare.address };
+        let (to, spare) = self.spare(from).ok_or(NotMoved::NoSpare)?;
+        let to = Holder { name: self.name(to), address: spare.address, process: spare.process };
         tracing::info!(number, from = name, to = to.name, "a share of N4 is to move");
         let moving = Moving { id: fresh(), from: name.to_owned(), to, at: spare.at };
         self.shares.failed.remove(&number);
@@ -157,8 +161,8 @@ impl Engine {
         Ok(number)
     }
 
-    /// A spare node that takes users: the one that can carry most.
-    fn spare(&self) -> Option<(NodeId, Spare)> {
+    /// A spare node that takes users, for the share at `from`: the one that can carry most.
+    fn spare(&self, from: NodeId) -> Option<(NodeId, Spare)> {
         let now = self.clock.now();
         let taken = |node: NodeId| {
             let name = self.name(node);
@@ -167,6 +171,7 @@ impl Engine {
         };
         let spares = self.shares.spares.iter().filter(|(node, spare)| {
             now.saturating_duration_since(spare.said) < SPARE
+                && **node != from
                 && self.transport.is_connected(**node)
                 && !self.is_cordoned(**node)
                 && !taken(**node)
@@ -180,7 +185,7 @@ impl Engine {
     pub(super) fn said_share(&mut self, from: NodeId, said: Share) {
         let name = self.name(from);
         match said.step {
-            ShareStep::Spare => self.is_spare(from, &name, &said.address),
+            ShareStep::Spare => self.is_spare(from, &name, &said),
             ShareStep::Commits => self.commit_share(from, &name, (said.id, said.dropped)),
             ShareStep::Aborts => self.abort_share(from, &name, (said.id, said.reason)),
             ShareStep::Asks => self.tell_of(from, said.id),
@@ -189,12 +194,21 @@ impl Engine {
         }
     }
 
-    /// A node has no share. One that was at it is lost with the process that had it: it is at its
-    /// home again, which may start anew.
-    fn is_spare(&mut self, node: NodeId, name: &str, said: &str) {
-        let Some((at, address)) = said.split_once(' ') else { return };
+    /// A node has no share. One that was at another process of it is lost with that process: it is
+    /// at its home again, which may start anew.
+    fn is_spare(&mut self, node: NodeId, name: &str, said: &Share) {
+        let Some((at, address)) = said.address.split_once(' ') else { return };
         let Ok(address) = address.parse() else { return };
-        let spare = Spare { at: at.to_owned(), address, said: self.clock.now() };
+        // A process has 64 bits of what moves are known by.
+        let process = said.id as u64;
+        let is_holder = |record: &ShareRecord| {
+            record.holder.as_ref().is_some_and(|one| one.name == name && one.process == process)
+        };
+        let holds = self.shares.records.iter().any(|(_, record)| is_holder(record));
+        if holds || self.shares.took.get(&node) == Some(&process) {
+            return;
+        }
+        let spare = Spare { at: at.to_owned(), address, process, said: self.clock.now() };
         self.shares.spares.insert(node, spare);
         let is_lost = |record: &ShareRecord| {
             record.moving.is_none() && record.holder.as_ref().is_some_and(|one| one.name == name)
@@ -226,6 +240,10 @@ impl Engine {
                 let holder = (to.name != home).then_some(to);
                 let last = Some(moving.id.clone());
                 self.shares.until.remove(&number);
+                if let Some(node) = self.members.named(&moving.to.name) {
+                    self.shares.spares.remove(&node);
+                    self.shares.took.insert(node, moving.to.process);
+                }
                 self.keep_share(number, ShareRecord { home, holder, moving: None, last });
                 self.tell_event(Happening::n4(moving.to.name.clone(), "share-moved"));
                 self.tell_both(&moving, id, ShareStep::Committed);

@@ -17,8 +17,9 @@
 //!   kind 6  process      0..8 number of the request, or 0, 8..16 the process that says so, 16
 //!                        what becomes of it: 0 nothing, 1 it has begun, 2 it is refused, 17 octets
 //!                        of the version, then the version, then why it is refused as text
-//!   kind 7  share        0..16 the move, 16 what is said, 17..19 number of the share, 19 octets of
-//!                        a name, 20 octets of an address, then both, then a reason as text
+//!   kind 7  share        0..16 the move, or the process of a spare node, 16 what is said, 17..19
+//!                        number of the share, 19..23 packets dropped, 23 octets of a name, 24
+//!                        octets of an address, then both, then a reason as text
 //! ```
 //! A node of a release that does not know kind 5 ends its connection, and makes a new one. Kind 7 is
 //! said to nodes only that have said one themselves, or that an operator drains.

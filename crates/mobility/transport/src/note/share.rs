@@ -11,7 +11,8 @@ const REASON: usize = 500;
 /// One step of a move, or of what comes before it. What is not needed is 0 or empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// What the move is known by; who does not take part in it cannot guess that.
+    /// What the move is known by; who does not take part in it cannot guess that. Of
+    /// [`Spare`](ShareStep::Spare): the process that waits, in the lower 64 bits.
     pub id: u128,
     /// What is said.
     pub step: ShareStep,

@@ -1,5 +1,7 @@
 //! `--spare`: the node waits, without users and addresses, until another one gives it its share.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::net::{IpAddr, TcpListener};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
@@ -35,6 +37,9 @@ struct Waiting<'a> {
     listener: TcpListener,
     /// What the controller is told: where others connect, and where N4 finds the node.
     address: String,
+    /// By which the controller tells this process from the one before it: hashed under keys of the
+    /// system's random numbers.
+    process: u64,
 }
 
 /// Waits until the node has a share; nothing if it is told to stop.
@@ -78,6 +83,7 @@ pub fn wait(
         told,
         listener,
         address,
+        process: RandomState::new().hash_one(std::process::id()),
     };
     let _ = output::line(&format!("node {} is spare and waits for a share", blueprint.name));
     manager.ready();
@@ -99,8 +105,8 @@ impl Waiting<'_> {
             manager.alive();
             if said.is_none_or(|said| said.elapsed() >= EVERY) {
                 said = Some(Instant::now());
-                let (step, address) = (ShareStep::Spare, self.address.clone());
-                self.say(Share { step, address, ..Share::default() });
+                let (id, address) = (self.process.into(), self.address.clone());
+                self.say(Share { id, step: ShareStep::Spare, address, ..Share::default() });
             }
             if let Some(signal) = termination.wait_for(Duration::ZERO) {
                 tracing::info!("stopping after {signal}");
