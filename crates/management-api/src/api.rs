@@ -86,7 +86,7 @@ pub struct Upgraded {
     /// For how long packets waited, in nanoseconds, as the old process saw it.
     pub waited: u64,
     /// Packets that waited for idle bearers or functions: the old process has dropped them, and
-    /// counted them as `handed_over`.
+    /// counted them as `taken_over`.
     #[serde(default)]
     pub dropped: u64,
     /// How ports went over.

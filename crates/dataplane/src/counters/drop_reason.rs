@@ -72,7 +72,7 @@ pub enum DropReason {
     NshWrongPeer,
     NshTtlExceeded,
     Stopped,
-    HandedOver,
+    TakenOver,
 }
 
 impl DropReason {
@@ -272,9 +272,9 @@ impl DropReason {
             (NshTtlExceeded, Reason::new("nsh_ttl_exceeded", "TTL of the service header used up")),
             (Stopped, Reason::new("stopped", "still waiting for something as the node stopped")),
             (
-                HandedOver,
+                TakenOver,
                 Reason::new(
-                    "handed_over",
+                    "taken_over",
                     "still waiting for its bearer or a function as another process got the node, \
                      or another node its share",
                 ),

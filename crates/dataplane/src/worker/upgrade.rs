@@ -222,7 +222,7 @@ impl Worker {
     pub fn drop_waiting(&mut self) -> usize {
         // What is held stays where it is to the end: functions may have the rest of the queue.
         let dropped = self.remote_queues.held() + self.queues.clear();
-        self.counters.dropped(DropReason::HandedOver, dropped);
+        self.counters.dropped(DropReason::TakenOver, dropped);
         dropped
     }
 }

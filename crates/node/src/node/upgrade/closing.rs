@@ -25,7 +25,7 @@ impl Running {
         if dropped > 0 {
             tracing::warn!(
                 packets = dropped,
-                reason = DropReason::HandedOver.reason().name,
+                reason = DropReason::TakenOver.reason().name,
                 "packets that waited for idle bearers or functions are dropped"
             );
         }

@@ -50,7 +50,7 @@ const ADVICE = {
   nsh_wrong_peer: "Frames of a service path came from another port or sender: set `from` of the path, or look for forgers.",
   tunnel_wrong_peer: "A packet of a move came from no node of the site: name the node in handover.peers, or look for forgers.",
   stopped: "Expected: the node was stopped.",
-  handed_over: "Expected: packets waited for idle bearers as another process or node took over.",
+  taken_over: "Expected: packets waited for idle bearers as another process or node took over.",
   rx_missed: "The worker was too slow or was kept from its core: see Headroom; give it a core of its own, or another worker.",
   rx_errors: "See the cable, the switch port and buffers: the device received what it could not give.",
 };

@@ -104,7 +104,7 @@ pub(super) fn dropped(packets: u64) -> String {
     match packets {
         0 => String::new(),
         _ => format!(
-            "; {} that waited for idle bearers or functions {} dropped (`handed_over`)",
+            "; {} that waited for idle bearers or functions {} dropped (`taken_over`)",
             counted(packets, "packet"),
             if packets == 1 { "was" } else { "were" }
         ),
