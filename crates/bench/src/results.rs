@@ -189,12 +189,12 @@ pub struct Figure {
     pub marks: Vec<Mark>,
     /// What stands on top of bars.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tops: Vec<Top>,
+    pub bar_labels: Vec<BarLabel>,
 }
 
 /// A few letters on top of a bar.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Top {
+pub struct BarLabel {
     /// The series of the bar.
     pub series: String,
     /// Its place.

@@ -47,9 +47,9 @@ pub use error::{Error, Result};
 pub use port::{
     Capabilities, Checksums, FlowField, FlowId, FlowLevel, FlowMatch, FlowRefusal, FlowRule,
     FlowSupport, FlowTaking, Holder, Ingress, Link, Port, PortOptions, PortStatistics, RxQueue,
-    Spreading, Steering, SteeringKey, SteeringRun, TxQueue, Wakes, await_delivery, close_inherited,
-    devices_sum_udp, is_pci_address, is_shared, keep_from_children, kernel_offloads, may_steer,
-    pci_addresses,
+    Spreading, Steering, SteeringKey, SteeringRun, TxQueue, WakeSource, await_delivery,
+    close_inherited, devices_sum_udp, is_pci_address, is_shared, keep_from_children,
+    kernel_offloads, may_steer, pci_addresses,
 };
 pub use ring::{Consumer, Producer, Ring};
 pub use room::with_room;

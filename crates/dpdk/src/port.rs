@@ -33,7 +33,7 @@ use ring_port::RingEnd;
 use sockets::Wanted;
 
 pub use bus::is_pci_address;
-pub use capabilities::{Capabilities, Checksums, Spreading, Wakes, devices_sum_udp};
+pub use capabilities::{Capabilities, Checksums, Spreading, WakeSource, devices_sum_udp};
 pub use device::pci_addresses;
 pub use flow::{
     FlowField, FlowId, FlowLevel, FlowMatch, FlowRefusal, FlowRule, FlowSupport, FlowTaking,

@@ -25,7 +25,7 @@ pub fn figure<'s>(
         baselines: Vec::new(),
         paper: Vec::new(),
         marks: Vec::new(),
-        tops: Vec::new(),
+        bar_labels: Vec::new(),
     })
 }
 

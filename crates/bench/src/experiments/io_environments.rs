@@ -10,7 +10,7 @@ use weft_traffic::Rate;
 
 use crate::experiment::Study;
 use crate::experiments::figure::{figure, paper};
-use crate::results::{Axis, Better, Figure, FigureKind, Results, Series, Top};
+use crate::results::{Axis, BarLabel, Better, Figure, FigureKind, Results, Series};
 use crate::run::{Cell, Run, Value, Values};
 use weft_rig::Failure;
 use weft_rig::Offer;
@@ -156,8 +156,9 @@ impl Study for IoEnvironments {
                 .baselines([TESTPMD, TESTPMD_IO, KERNEL, OPEN_VSWITCH])
                 .paper([PEAK]);
         let throughput = throughput.of(results).map(|figure| {
-            let tops = names.iter().filter_map(|name| results.series(name)).flat_map(utilisation);
-            Figure { tops: tops.collect(), ..figure }
+            let bar_labels =
+                names.iter().filter_map(|name| results.series(name)).flat_map(utilisation);
+            Figure { bar_labels: bar_labels.collect(), ..figure }
         });
         let delay = delay::conclude(parameters, &known, &[KERNEL, OPEN_VSWITCH], results);
         results.figures = throughput.into_iter().chain(delay).collect();
@@ -166,7 +167,7 @@ impl Study for IoEnvironments {
 
 /// The share of a link of 10 Gbit/s that the frames of each point fill, with preamble and gap
 /// (IEEE 802.3 §4.4).
-fn utilisation(series: &Series) -> impl Iterator<Item = Top> {
+fn utilisation(series: &Series) -> impl Iterator<Item = BarLabel> {
     const LINK_BITS: f64 = 10e9;
     const BESIDE_FRAME: f64 = 20.0;
     series.points.iter().filter_map(|point| {
@@ -174,7 +175,7 @@ fn utilisation(series: &Series) -> impl Iterator<Item = Top> {
         let percent = point.mean * 1e6 * bits / LINK_BITS * 100.0;
         let text =
             if percent < 9.5 { format!("{percent:.1} %") } else { format!("{percent:.0} %") };
-        Some(Top { series: series.name.clone(), x: point.x.clone(), text })
+        Some(BarLabel { series: series.name.clone(), x: point.x.clone(), text })
     })
 }
 

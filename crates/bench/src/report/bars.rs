@@ -116,7 +116,7 @@ pub fn draw(
         if point.ci95.is_some() {
             frame.whisker(frame.foot(middle).0, point.bounds(), cap(&frame, half))?;
         }
-        let top = figure.tops.iter().find(|top| top.series == *name && top.x == point.x);
+        let top = figure.bar_labels.iter().find(|top| top.series == *name && top.x == point.x);
         if let (Some(top), Room::Wide) = (top, room) {
             frame.on_top(middle, point.bounds()[1], &top.text)?;
         }
@@ -190,7 +190,7 @@ fn scale(figure: &Figure, bars: &Bars, paper: &[&PaperValue], room: Room) -> Sca
             None => values.extend(bounds_within(point.mean, point.bounds())),
         }
     }
-    if !figure.tops.is_empty() {
+    if !figure.bar_labels.is_empty() {
         values.extend(values.iter().copied().reduce(f64::max).map(|most| most * HEADROOM));
     }
     Scale::over(&figure.y, &values, true, room.ticks(room.height() as i32))

@@ -6,7 +6,7 @@ use std::path::Path;
 use weft_bench::machine::Machine;
 use weft_bench::report;
 use weft_bench::results::{
-    Abscissa, Axis, Figure, FigureKind, PaperValue, Point, Results, Series, Top,
+    Abscissa, Axis, BarLabel, Figure, FigureKind, PaperValue, Point, Results, Series,
 };
 
 fn series(name: &str, points: impl IntoIterator<Item = (Abscissa, f64)>) -> Series {
@@ -29,7 +29,7 @@ fn figure(name: &str, kind: FigureKind, log: bool, series: &[&str]) -> Figure {
         baselines: vec!["dpdk-testpmd macswap".to_owned()],
         paper: vec!["weft".to_owned()],
         marks: Vec::new(),
-        tops: Vec::new(),
+        bar_labels: Vec::new(),
     }
 }
 
@@ -61,12 +61,12 @@ fn results() -> Results {
         figure("bars", FigureKind::Bars, false, &["bars", "weft"]),
         figure("grouped", FigureKind::Grouped, true, &["bars"]),
         Figure {
-            tops: vec![Top {
+            bar_labels: vec![BarLabel {
                 series: "bars".to_owned(),
                 x: "AF_XDP".into(),
                 text: "97 %".to_owned(),
             }],
-            ..figure("tops", FigureKind::Bars, true, &["bars"])
+            ..figure("bar-labels", FigureKind::Bars, true, &["bars"])
         },
         figure("boxes", FigureKind::Boxes, true, &["boxes", "weft"]),
         figure("nothing", FigureKind::Lines, true, &["empty", "not there"]),

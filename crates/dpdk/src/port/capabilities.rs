@@ -65,12 +65,12 @@ pub struct Capabilities {
     /// Whether an open port changes that itself, and puts it back as it closes.
     pub changes_channels: bool,
     /// What would tell an idle worker that packets have come.
-    pub wakes: Wakes,
+    pub wakes: WakeSource,
 }
 
 /// What tells an idle worker that packets have come to its queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wakes {
+pub enum WakeSource {
     /// Nothing: it looks again and again.
     #[default]
     Nothing,
@@ -80,13 +80,13 @@ pub enum Wakes {
     Driver,
 }
 
-impl Wakes {
+impl WakeSource {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Wakes::Nothing => "nothing",
-            Wakes::Socket => "socket",
-            Wakes::Driver => "driver",
+            WakeSource::Nothing => "nothing",
+            WakeSource::Socket => "socket",
+            WakeSource::Driver => "driver",
         }
     }
 }
@@ -167,7 +167,7 @@ impl Capabilities {
             flows: Vec::new(),
             channels: None,
             changes_channels: false,
-            wakes: Wakes::Nothing,
+            wakes: WakeSource::Nothing,
         }
     }
 }

@@ -15,7 +15,7 @@ pub use self::members::pci_addresses;
 use self::members::{Members, is_bonding};
 use super::bus::{ALREADY, NO_DRIVER, PCI, VIRTUAL, is_pci_address, pci_name, plug, unplug};
 use super::capabilities::{
-    Capabilities, Offloads, Spreading, Summing, Wakes, ask_for_hash, in_turn, redirect,
+    Capabilities, Offloads, Spreading, Summing, WakeSource, ask_for_hash, in_turn, redirect,
 };
 use super::driver::{DeviceString, Driver, Kernel, explain, known_drivers};
 use super::events::Events;
@@ -238,18 +238,18 @@ impl Device {
             true => by_validation(self.id, queues, info.max_tx_queues).names(),
             false => Vec::new(),
         };
-        let wakes = if options.interrupts { self.wakes() } else { Wakes::Nothing };
+        let wakes = if options.interrupts { self.wakes() } else { WakeSource::Nothing };
         Ok(Capabilities { used, flows, wakes, ..Capabilities::of(self.id, &info, spreading) })
     }
 
     /// What could tell a worker of packets.
-    fn wakes(&self) -> Wakes {
+    fn wakes(&self) -> WakeSource {
         match self.driver {
             Some(driver) if driver.has_xdp_sockets() || driver.has_packet_sockets() => {
-                Wakes::Socket
+                WakeSource::Socket
             }
-            _ if self.may_interrupt() => Wakes::Driver,
-            _ => Wakes::Nothing,
+            _ if self.may_interrupt() => WakeSource::Driver,
+            _ => WakeSource::Nothing,
         }
     }
 
