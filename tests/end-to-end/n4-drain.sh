@@ -17,6 +17,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 . ../lib/pair.sh
 # shellcheck source-path=SCRIPTDIR source=../lib/pfcp.sh
 . ../lib/pfcp.sh
+# shellcheck source-path=SCRIPTDIR source=../lib/n4.sh
+. ../lib/n4.sh
 
 SESSIONS=${SESSIONS:-300} # of `weft smf`, beside those with traffic
 RATE=${RATE:-100}         # datagrams a second, of each user and each way
@@ -49,40 +51,14 @@ lay_out() {
     in_ns b ip route add 10.45.0.0/16 via 198.51.100.251
 }
 
-# write_node NAME LAST: a node whose file has the addresses that end so.
+# write_node NAME LAST NUMBER
 write_node() {
-    cat >"$work/$1.yaml" <<YAML
-apiVersion: weft/v1
-kind: Node
-metadata: {name: $1}
-memory: {packets: 16383}
+    user_plane "$work/$1.yaml" "$1" "${address_of[$1]}" "$2" 10.45.1.0/24 \
+        "memory: {packets: 16383}
 limits: {users: $((SESSIONS + 100))}
-ports:
-  access: {device: "net_af_packet0,iface=access", direction: uplink, addresses: [10.0.0.$2/24, "2001:db8:a::$2/64"]}
-  core: {device: "net_af_packet1,iface=core", direction: downlink, addresses: [198.51.100.$2/24]}
-functions:
-  detect: {function: session-detection}
-  act: {function: session-forwarding}
-users:
-  - {name: session, count: 0}
-site: {node: $3, tls: {certificate: certificates/$1.pem, key: certificates/$1-key.pem, authority: certificates/authority.pem, controller: site}}
-pfcp:
-  listen: [${address_of[$1]}]
-  peers: [10.9.0.0/24]
-  proxies: [$UP4/32]
-  like: session
-  timers: {heartbeat: 2, t1: 1000, n1: 10}
-  limits: {sessions: $((SESSIONS + 50))}
-  interfaces:
-    - {interface: access, addresses: [10.0.0.$2, "2001:db8:a::$2"]}
-    - {interface: core, pools: [10.45.1.0/24]}
-rules: |
-  from access -> detect
-  from core -> detect
-  from detect -> act
-  from act when interface == access -> access
-  from act -> core
-YAML
+site: {node: $3, tls: {certificate: certificates/$1.pem, key: certificates/$1-key.pem, authority: certificates/authority.pem, controller: site}}" \
+        "2001:db8:a::$2"
+    sed -i "s|^  proxies:.*|&\n  limits: {sessions: $((SESSIONS + 50))}|" "$work/$1.yaml"
 }
 
 write_files() {
@@ -99,34 +75,8 @@ n4:
     gateway-a: {number: 1, address: 192.0.2.2}
   timers: {heartbeat: 500, t1: 500, n1: 3, lease: 5}
 YAML
-    cat >"$work/smf.yaml" <<YAML
-apiVersion: weft/v1
-kind: ControlPlane
-metadata: {name: load}
-local: $OTHER4
-userPlane: $UP4
-retransmission: {t1: 1, n1: 20}
-heartbeat: 1
-sessions:
-  count: $SESSIONS
-  ipv4: 10.47.0.1
-  tunnels: {choose: ipv4}
-  stations: [$STATION4]
-  stationTeid: 0x10000
-rules:
-  pdrs:
-    - {id: 1, source: access, tunnel: true, far: 1, urrs: [1]}
-    - {id: 2, source: core, far: 2, urrs: [1]}
-  fars:
-    - {id: 1, destination: core}
-    - {id: 2, destination: access, tunnel: true}
-  urrs:
-    - {id: 1, volumeThreshold: 1 GB}
-load:
-  duration: 600
-  rate: ${SMF_RATE:-20}
-  mix: {establish: 0, delete: 0, idle: 0, serviceRequest: 0, handover: 0, query: 1}
-YAML
+    load_file "$work/smf.yaml" "$OTHER4" "$STATION4" "$SESSIONS" 600 "${SMF_RATE:-20}" \
+        "{establish: 0, delete: 0, idle: 0, serviceRequest: 0, handover: 0, query: 1}"
 }
 
 # launch NAME [--spare]: a node that the controller knows.
@@ -154,34 +104,6 @@ so() {
 }
 
 is_so() { of_site "$1" | jq -e "$2" >/dev/null; }
-
-# establish SESSION UE STATION TEID: its rule reports every 20,000 octets.
-establish() {
-    cat <<JSON
-{"do": "establish", "session": "$1", "rules": {
-    "createPdr": [
-        {"id": 1, "precedence": 200, "removal": $(removal "$3"), "far": 1, "urr": [1],
-         "pdi": {"source": "access", "ue4": "$2", "fteid": {"choose": "v$(version_of "$3")"}}},
-        {"id": 2, "precedence": 200, "far": 2, "urr": [1], "pdi": {"source": "core", "ue4": "$2"}}],
-    "createFar": [
-        {"id": 1, "apply": ["FORW"], "forward": {"destination": "core"}},
-        {"id": 2, "apply": ["FORW"], "forward": {"destination": "access", "header": $(header "$4" "$3")}}],
-    "createUrr": [{"id": 1, "method": ["VOLUM"], "triggers": ["VOLTH"], "volumeThreshold": {"total": 20000}}],
-    "pdnType": 1}}
-JSON
-}
-
-# attach SESSION UE STATION TEID TABLE GATEWAY
-attach() {
-    local teid gateway
-    accepted smf "$(establish "$1" "$2" "$3" "$4")" || return 1
-    teid=$(of_answer '.created[] | select(.pdr == 1).teid')
-    gateway=$(of_answer '.created[] | select(.pdr == 1) | .ipv4 // .ipv6')
-    [ "$gateway" = "$6" ] || { echo "$1 is at $gateway" && return 1; }
-    station "$1" a "$3" "$gateway" "$teid" "$4" || return 1
-    in_ns a ip address replace "$2/32" dev "$1"
-    in_ns a ip rule add from "$2" lookup "$5" && in_ns a ip route replace default dev "$1" table "$5"
-}
 
 # --- traffic --------------------------------------------------------------------
 
@@ -226,12 +148,6 @@ nothing_is_lost() {
     return "$bad"
 }
 
-# usage_is_counted SESSION: what was reported is what the base station has counted.
-usage_is_counted() {
-    accepted smf '{"do": "modify", "session": "'"$1"'", "query": [1]}' &&
-        equal "octets of $1" $(($(device_bytes a "$1" rx) + $(device_bytes a "$1" tx))) "$(counted smf "$1" 1 total)"
-}
-
 carry() { wait_until 60 in_ns a ping -q -c 1 -W 1 -I "$UE1" "$ADDRESS_B4" && lossless a -I "$UE1" "$ADDRESS_B4" && lossless a -I "$UE2" "$ADDRESS_B4"; }
 
 # as_before RECOVERY: to the control plane nothing has happened.
@@ -262,18 +178,6 @@ does_not_come_back() {
     grep -q 'share of N4 is at gateway-b' "$work/refused"
 }
 
-idle_and_paged() {
-    local ping
-    accepted smf '{"do": "modify", "session": "ue1", "rules": {"updateFar": [{"id": 2, "apply": ["BUFF", "NOCP"]}]}}' || return 1
-    in_ns b ping -c 5 -i 0.1 -W 20 "$UE1" >"$work/ping" &
-    ping=$!
-    reported smf '.event == "report" and .session == "ue1" and (.types | index("DLDR"))' || return 1
-    accepted smf '{"do": "modify", "session": "ue1", "rules": {"updateFar": [{"id": 2, "apply": ["FORW"],
-        "forward": {"destination": "access", "header": '"$(header 0x6001 "$STATION4")"'}}]}}' || return 1
-    wait "$ping" || { cat "$work/ping" && return 1; }
-    replies "$work/ping" | in_order 5
-}
-
 # packets_wait: three packets wait for an idle session.
 packets_wait() {
     accepted smf "$(establish ue3 "$UE3" "$STATION4" 0x6003)" || return 1
@@ -284,8 +188,8 @@ packets_wait() {
 
 # waiting_are_counted NODE: by the command, and by the drop reason at the node.
 waiting_are_counted() {
-    grep -q '3 packets that waited for idle bearers or functions were dropped (`handed_over`)' "$work/drained" &&
-        so shares '.[0].dropped == 3' && grep -qE 'handed_over: .* 3$' "$work/$1.log" && accepted smf '{"do": "delete", "session": "ue3"}' && return
+    grep -q '3 packets that waited for idle bearers or functions were dropped (`taken_over`)' "$work/drained" &&
+        so shares '.[0].dropped == 3' && grep -qE 'taken_over: .* 3$' "$work/$1.log" && accepted smf '{"do": "delete", "session": "ue3"}' && return
     cat "$work/drained" "$work/$1.log"
     return 1
 }
@@ -312,23 +216,35 @@ lacks_room() {
     kill_and_wait gateway-b
 }
 
-# target_dies: at some moment of the move, each time another one: the sessions stay where they are.
+# target_dies FROM TO: at some moment of the move, each time another one. The node stands still first,
+# so that nothing changes while it is looked where the share is: sessions that it has not got yet stay
+# where they are.
 target_dies() {
     local after
-    for after in 0.05 0.15 0.3 0.5; do
+    for after in 0.02 0.05 0.15 0.3; do
         wait_until 30 is_so shares 'all(.[]; .movesTo == null)' || return 1
         ctl drain "$1" >"$work/moved" 2>&1 &
         sleep "$after"
+        kill -STOP "${running[$2]}"
+        sleep 1
+        if [ "$(holder)" = "$2" ]; then
+            kill -CONT "${running[$2]}"
+            note "after $after s it had the share already"
+            comes_back "$2" "$1" || return 1
+            continue
+        fi
         kill_and_wait "$2"
         wait $!
-        so shares 'all(.[]; .movesTo == null)' || return 1
+        settled_share || return 1
         note "killed after $after s: $(tail -n 1 "$work/moved")"
-        if is_so shares '.[0].holder == "'"$2"'"'; then
-            # It had the share by then: the sessions died with it, as with any node.
-            note "it had the share already" && return 2
-        fi
         launch "$2" --spare && sleep 1.5 && carry || return 1
     done
+}
+
+# comes_back FROM TO: the share, as in the beginning.
+comes_back() {
+    carry && ends "$2" && launch "$2" --spare && sleep 1.5 && ctl drain "$1" && ends "$1" &&
+        launch "$1" --spare && sleep 1.5 && carry
 }
 
 # settled_share: no share moves.
@@ -344,7 +260,7 @@ controller_dies() {
     start_users && sleep 1
     ctl drain "$before" >"$work/moved" 2>&1 &
     drain=$!
-    sleep 0.4
+    wait_until 20 grep -q 'a share comes' "$work/$(other_than "$before").log"
     kill_and_wait site
     rm -f "$work/weft/site.controller"
     launch_site && settled_share || { end_users && return 1; }
@@ -386,8 +302,8 @@ try "a node behind N4" launch gateway-a && try "answers" so n4 '.nodes[0].state 
 try "a control plane associates" start_control_plane smf scapy c "$SMF4" "$UP4" && try "once" accepted smf '{"do": "associate"}' ||
     { cat "$work/site.log"; close_report; exit 1; }
 check "the node is associated with it" so n4 '.nodes[0].associations == 1'
-try "a session in a tunnel of IPv4" attach ue1 "$UE1" "$STATION4" 0x6001 101 "$N3_4" || { close_report; exit 1; }
-try "and one in a tunnel of IPv6" attach ue2 "$UE2" "$STATION6" 0x6002 102 "$N3_6" || { close_report; exit 1; }
+try "a session in a tunnel of IPv4" attach smf ue1 "$UE1" "$STATION4" 0x6001 101 "$N3_4" || { close_report; exit 1; }
+try "and one in a tunnel of IPv6" attach smf ue2 "$UE2" "$STATION6" 0x6002 102 "$N3_6" || { close_report; exit 1; }
 check "both carry" carry
 start_in c "$work/load.log" "$WEFT" smf "$work/smf.yaml"
 load=$started
@@ -401,20 +317,20 @@ check "the node is drained under traffic, and nothing is lost" drained gateway-a
 check "the drained node ends" ends gateway-a
 check "and does not start with its addresses" does_not_come_back
 check "both carry at the other node" carry
-check "usage is counted once" eval 'usage_is_counted ue1 && usage_is_counted ue2'
-check "sessions change and are paged there" idle_and_paged
+check "usage is counted once" eval 'usage_is_counted smf ue1 && usage_is_counted smf ue2'
+check "sessions change and are paged there" idle_and_paged smf ue1 "$UE1" "$STATION4" 0x6001
 try "the drained node waits as a spare node" launch gateway-a --spare || cat "$work/gateway-a.log"
 sleep 2
 check "packets wait for an idle session" packets_wait
 check "the sessions come back under traffic" drained gateway-b gateway-a
 check "the other node ends" ends gateway-b
 check "packets that waited are counted as dropped" waiting_are_counted gateway-b
-check "usage is counted once" eval 'usage_is_counted ue1 && usage_is_counted ue2'
+check "usage is counted once" eval 'usage_is_counted smf ue1 && usage_is_counted smf ue2'
 check "the other control plane has all its sessions" so n4 ".nodes[0].sessions == $((SESSIONS + 2))"
 try "the other node waits as a spare node" launch gateway-b --spare
 sleep 2
 check "the controller dies in the middle of a move: nothing is lost" controller_dies
-check "usage is counted once" eval 'usage_is_counted ue1 && usage_is_counted ue2'
+check "usage is counted once" eval 'usage_is_counted smf ue1 && usage_is_counted smf ue2'
 check "the node dies in the middle of a move: its spare node is spare or has the sessions" source_dies
 stop "$load"
 check "control planes found nothing that they could not read" understood smf

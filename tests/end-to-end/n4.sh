@@ -15,6 +15,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 . ../lib/pair.sh
 # shellcheck source-path=SCRIPTDIR source=../lib/pfcp.sh
 . ../lib/pfcp.sh
+# shellcheck source-path=SCRIPTDIR source=../lib/n4.sh
+. ../lib/n4.sh
 
 PAIR4=192.0.2.101 # N4 of the pair, at whichever of the two
 UE1=10.45.1.7 UE2=10.45.2.7 UE3=10.45.2.8
@@ -79,51 +81,18 @@ pair_is_at() {
     for side in ctl ctl2; do in_ns "$side" ip route replace "$PAIR4/32" via "$1"; done
 }
 
-# write_node FILE NAME N4 LAST POOL EXTRA: a user plane.
-write_node() {
-    cat >"$1" <<YAML
-apiVersion: weft/v1
-kind: Node
-metadata: {name: $2}
-$6
-limits: {users: 1000}
-ports:
-  access: {device: "net_af_packet0,iface=access", direction: uplink, addresses: [10.0.0.$4/24]}
-  core: {device: "net_af_packet1,iface=core", direction: downlink, addresses: [198.51.100.$4/24]}
-functions:
-  detect: {function: session-detection}
-  act: {function: session-forwarding}
-users:
-  - {name: session, count: 0}
-pfcp:
-  listen: [$3]
-  peers: [10.9.0.0/24, "$SMF6/128"]
-  proxies: [$UP4/32]
-  like: session
-  timers: {heartbeat: 2, t1: 1000, n1: 10}
-  interfaces:
-    - {interface: access, addresses: [10.0.0.$4]}
-    - {interface: core, pools: [$5]}
-rules: |
-  from access -> detect
-  from core -> detect
-  from detect -> act
-  from act when interface == access -> access
-  from act -> core
-YAML
-}
-
 write_files() {
     local name number=0 side
     write_site || return 1
     for name in gateway-a gateway-b; do
         number=$((number + 1))
-        write_node "$work/$name.yaml" "$name" "$PAIR4" 251 10.45.1.0/24 \
-            "state: {directory: state-$name}
+        user_plane "$work/$name.yaml" "$name" "$PAIR4" 251 10.45.1.0/24 \
+            "limits: {users: 1000}
+state: {directory: state-$name}
 standby: {node: $number, tls: {certificate: certificates/$name.pem, key: certificates/$name-key.pem, authority: certificates/authority.pem, controller: site}}"
     done
-    write_node "$work/gateway-c.yaml" gateway-c 192.0.2.4 252 10.45.2.0/24 ""
-    write_node "$work/gateway-d.yaml" gateway-d 192.0.2.5 253 10.45.3.0/24 ""
+    user_plane "$work/gateway-c.yaml" gateway-c 192.0.2.4 252 10.45.2.0/24 "limits: {users: 1000}"
+    user_plane "$work/gateway-d.yaml" gateway-d 192.0.2.5 253 10.45.3.0/24 "limits: {users: 1000}"
     for side in 1:192.0.2.1:control-a 2:192.0.2.9:control-b; do
         IFS=: read -r _ address name <<<"$side"
         sed -e "s|^records:.*|etcd: {endpoints: [\"http://192.0.2.200:2379\"], plaintext: true}\nreplica: {name: $name}|" \
@@ -139,34 +108,8 @@ n4:
   timers: {heartbeat: 500, t1: 500, n1: 3, lease: $LEASE}
 YAML
     done
-    cat >"$work/smf.yaml" <<YAML
-apiVersion: weft/v1
-kind: ControlPlane
-metadata: {name: load}
-local: $OTHER4
-userPlane: $UP4
-retransmission: {t1: 1, n1: 20}
-heartbeat: 1
-sessions:
-  count: $LOADED
-  ipv4: 10.47.0.1
-  tunnels: {choose: ipv4}
-  stations: [$ADDRESS_A4]
-  stationTeid: 0x10000
-rules:
-  pdrs:
-    - {id: 1, source: access, tunnel: true, far: 1, urrs: [1]}
-    - {id: 2, source: core, far: 2, urrs: [1]}
-  fars:
-    - {id: 1, destination: core}
-    - {id: 2, destination: access, tunnel: true}
-  urrs:
-    - {id: 1, volumeThreshold: 1 GB}
-load:
-  duration: 20
-  rate: 50
-  mix: {establish: 1, delete: 1, idle: 1, serviceRequest: 1, query: 1}
-YAML
+    load_file "$work/smf.yaml" "$OTHER4" "$ADDRESS_A4" "$LOADED" 20 50 \
+        "{establish: 1, delete: 1, idle: 1, serviceRequest: 1, query: 1}"
 }
 
 # --- processes ------------------------------------------------------------------
@@ -219,56 +162,7 @@ so() {
 # state NAME STATE: the node behind N4 is so.
 state() { so ".nodes[] | select(.name == \"$1\") | .state == \"$2\""; }
 
-# --- sessions -------------------------------------------------------------------
-
-# establish SESSION UE STATION TEID: its rule reports every 20,000 octets.
-establish() {
-    cat <<JSON
-{"do": "establish", "session": "$1", "rules": {
-    "createPdr": [
-        {"id": 1, "precedence": 200, "removal": 0, "far": 1, "urr": [1],
-         "pdi": {"source": "access", "ue4": "$2", "fteid": {"choose": "v4"}}},
-        {"id": 2, "precedence": 200, "far": 2, "urr": [1], "pdi": {"source": "core", "ue4": "$2"}}],
-    "createFar": [
-        {"id": 1, "apply": ["FORW"], "forward": {"destination": "core"}},
-        {"id": 2, "apply": ["FORW"], "forward": {"destination": "access", "header": $(header "$4" "$3")}}],
-    "createUrr": [{"id": 1, "method": ["VOLUM"], "triggers": ["VOLTH"], "volumeThreshold": {"total": 20000}}],
-    "pdnType": 1}}
-JSON
-}
-
-# attach CONTROL-PLANE SESSION UE TEID LAST: a session whose tunnel ends at the node 10.0.0.LAST.
-attach() {
-    local station=${at_station[$2]} teid gateway
-    accepted "$1" "$(establish "$2" "$3" "$station" "$4")" || return 1
-    teid=$(of_answer '.created[] | select(.pdr == 1).teid')
-    gateway=$(of_answer '.created[] | select(.pdr == 1).ipv4')
-    [ "$gateway" = "10.0.0.$5" ] || { echo "$2 is at $gateway" && return 1; }
-    station "$2" a "$station" "$gateway" "$teid" "$4" || return 1
-    in_ns a ip address replace "$3/32" dev "$2"
-    in_ns a ip rule add from "$3" lookup "$5" && in_ns a ip route replace default dev "$2" table "$5"
-}
-
 carries() { wait_until 30 in_ns a ping -q -c 1 -W 1 -I "$1" "$ADDRESS_B4" && lossless a -I "$1" "$ADDRESS_B4"; }
-
-# idle_and_paged CONTROL-PLANE SESSION UE TEID: a Downlink Data Report on the one association.
-idle_and_paged() {
-    local ping
-    accepted "$1" '{"do": "modify", "session": "'"$2"'", "rules": {"updateFar": [{"id": 2, "apply": ["BUFF", "NOCP"]}]}}' || return 1
-    in_ns b ping -c 5 -i 0.1 -W 20 "$3" >"$work/ping" &
-    ping=$!
-    reported "$1" '.event == "report" and .session == "'"$2"'" and (.types | index("DLDR"))' || return 1
-    accepted "$1" '{"do": "modify", "session": "'"$2"'", "rules": {"updateFar": [{"id": 2, "apply": ["FORW"],
-        "forward": {"destination": "access", "header": '"$(header "$4" "${at_station[$2]}")"'}}]}}' || return 1
-    wait "$ping" || { cat "$work/ping" && return 1; }
-    replies "$work/ping" | in_order 5
-}
-
-# usage_is_counted CONTROL-PLANE SESSION: what was reported is what the base station has counted.
-usage_is_counted() {
-    accepted "$1" '{"do": "modify", "session": "'"$2"'", "query": [1]}' &&
-        equal "octets of $2" $(($(device_bytes a "$2" rx) + $(device_bytes a "$2" tx))) "$(counted "$1" "$2" 1 total)"
-}
 
 lay_out && write_files || { fail "the site is laid out" "" && close_report && exit 1; }
 try "etcd starts" launch_etcd
@@ -279,11 +173,11 @@ try "a pair behind N4" launch_a && try "owns its users" wait_until 30 owns gatew
 try "a control plane on Scapy" start_control_plane smf scapy c "$SMF4" "$UP4"
 try "associates once" accepted smf '{"do": "associate"}' || { cat "$work/control-a.log"; n4; close_report; exit 1; }
 check "both nodes are associated with it" so '[.nodes[] | select(.associations == 1).name] == ["gateway-a", "gateway-c"]'
-try "a session at the pair, by its address" attach smf ue1 "$UE1" 0x6001 251 || { n4; close_report; exit 1; }
-try "and one at the other node" attach smf ue2 "$UE2" 0x6002 252
+try "a session at the pair, by its address" attach smf ue1 "$UE1" "${at_station[ue1]}" 0x6001 251 10.0.0.251 || { n4; close_report; exit 1; }
+try "and one at the other node" attach smf ue2 "$UE2" "${at_station[ue2]}" 0x6002 252 10.0.0.252
 check "both carry" eval 'carries "$UE1" && carries "$UE2"'
-check "a user of the pair is paged" idle_and_paged smf ue1 "$UE1" 0x6001
-check "a user of the other node is paged" idle_and_paged smf ue2 "$UE2" 0x6002
+check "a user of the pair is paged" idle_and_paged smf ue1 "$UE1" "${at_station[ue1]}" 0x6001
+check "a user of the other node is paged" idle_and_paged smf ue2 "$UE2" "${at_station[ue2]}" 0x6002
 check "usage of both is counted" eval 'usage_is_counted smf ue1 && usage_is_counted smf ue2'
 check "counts are at nodes" so '[.nodes[].sessions] == [1, 1]'
 
@@ -334,7 +228,7 @@ standby_takes_over() {
     kill_and_wait gateway-a
     wait_until 30 owns gateway-b || { tail -n 5 "$work/gateway-b.log" && return 1; }
     pair_is_at 192.0.2.3
-    carries "$UE1" && state gateway-a up && idle_and_paged smf ue1 "$UE1" 0x6001 &&
+    carries "$UE1" && state gateway-a up && idle_and_paged smf ue1 "$UE1" "${at_station[ue1]}" 0x6001 &&
         equal "Recovery Time Stamp" "$recovery" "$(of_recovery)" &&
         ! events smf '.event == "set-deletion"' | grep .
 }
@@ -358,7 +252,7 @@ leader_is_killed() {
     state gateway-c up && state gateway-a up &&
         so '[.nodes[] | select(.associations > 0).number] == [1, 3, 4]' || { tail -n 5 "$work/control-b.log" && return 1; }
     equal "Recovery Time Stamp" "$recovery" "$(of_recovery)" && carries "$UE1" && carries "$UE2" &&
-        idle_and_paged smf ue1 "$UE1" 0x6001 && idle_and_paged smf ue2 "$UE2" 0x6002 &&
+        idle_and_paged smf ue1 "$UE1" "${at_station[ue1]}" 0x6001 && idle_and_paged smf ue2 "$UE2" "${at_station[ue2]}" 0x6002 &&
         usage_is_counted smf ue2
 }
 
