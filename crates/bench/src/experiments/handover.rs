@@ -361,11 +361,16 @@ fn perform(
         return Ok(outcome);
     }
     faults.set(faults.get().and(outcome.faults));
-    let mut error = format!("{} in {} moves", outcome.faults, course.moves);
-    if !outcome.drops.is_empty() {
-        error += &format!(" ({})", outcome.drops.join(", "));
+    Err(told(&outcome.faults, &format!("{} moves", course.moves), &outcome.drops).into())
+}
+
+/// What should not have happened, and what has been dropped since the moves started.
+fn told(faults: &Faults, moves: &str, drops: &[String]) -> String {
+    let told = format!("{faults} in {moves}");
+    if drops.is_empty() {
+        return told;
     }
-    Err(error.into())
+    format!("{told} (dropped since they started: {})", drops.join(", "))
 }
 
 /// What is recorded of the moves of one user.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{arrivals, rate, spread};
+use super::{arrivals, rate, spread, told};
 use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, Figure, FigureKind, Results, Series};
 use crate::run::{Cell, Run, Values};
@@ -214,11 +214,8 @@ fn perform(
         return Ok(outcome);
     }
     *all = all.and(outcome.faults);
-    let mut error = format!("{} in {} moves between processes", outcome.faults, course.moves);
-    if !outcome.drops.is_empty() {
-        error += &format!(" (dropped since they started: {})", outcome.drops.join(", "));
-    }
-    Err(error.into())
+    let moves = format!("{} moves between processes", course.moves);
+    Err(told(&outcome.faults, &moves, &outcome.drops).into())
 }
 
 fn disturbed(outcome: &Outcome) -> impl Iterator<Item = &Disturbed> {

@@ -5,9 +5,10 @@ use proptest::prelude::*;
 use weft_mobility_protocol::RouteStage::{Abort, Complete, Prepare, Remove, Switch};
 use weft_mobility_protocol::controller::{Intent, Record, Stage};
 use weft_mobility_protocol::{
-    Controller, Envelope, Epoch, Incarnation, Leg, Message, NodeId, Output, Reason, Settings, Step,
-    User,
+    Controller, Epoch, Incarnation, Leg, Message, NodeId, Output, Reason, Settings, Step, User,
 };
+
+use crate::said;
 
 const ANCHORS: [NodeId; 2] = [NodeId(8), NodeId(9)];
 const STATIONS: u32 = 3;
@@ -52,16 +53,6 @@ fn input() -> impl Strategy<Value = Input> {
         20 => (user, 0..ANSWERS.len()).prop_map(|(u, step)| Input::Answer(u, step)),
         5 => Just(Input::Stored),
     ]
-}
-
-fn said(from: NodeId, life: u32, message: Message) -> Envelope {
-    Envelope {
-        from,
-        from_incarnation: Incarnation(life),
-        to: NodeId::CONTROLLER,
-        to_incarnation: Incarnation(0),
-        message,
-    }
 }
 
 fn apply(controller: &mut Controller, input: &Input, out: &mut Vec<Output>) {

@@ -3,8 +3,10 @@
 
 use weft_mobility_protocol::controller::{Intent, Record, Stage};
 use weft_mobility_protocol::{
-    Controller, Envelope, Epoch, Incarnation, Leg, Message, NodeId, Output, Settings, Step, User,
+    Controller, Epoch, Incarnation, Leg, Message, NodeId, Output, Settings, Step, User,
 };
+
+use crate::said;
 
 const ANCHOR: NodeId = NodeId(9);
 const A: NodeId = NodeId(1);
@@ -23,16 +25,6 @@ fn leg(node: NodeId, epoch: u64) -> Leg {
 fn settled(user: u64) -> (User, Record) {
     let owner = Some(leg(A, user));
     (User(user), Record { anchor: ANCHOR, owner, intent: Intent::Settled })
-}
-
-fn said(from: NodeId, life: u32, message: Message) -> Envelope {
-    Envelope {
-        from,
-        from_incarnation: Incarnation(life),
-        to: NodeId::CONTROLLER,
-        to_incarnation: Incarnation(0),
-        message,
-    }
 }
 
 /// A controller with so many settled users at station A, to which all nodes have said hello.
