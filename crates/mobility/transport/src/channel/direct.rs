@@ -8,14 +8,16 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
+use weft_http::connection::permits::{ConnectionPermits, Limits};
 
 use super::Channel;
 use crate::options::Security;
@@ -23,8 +25,10 @@ use crate::token::Token;
 
 /// How the one that dials begins.
 const MAGIC: &[u8; 4] = b"WSH1";
-/// How long one that has connected may take to say who it is: others wait behind it.
+/// How long one that has connected may take to say who it is.
 const GREETING: Duration = Duration::from_secs(2);
+/// How many are asked at once who they are. Beyond these the oldest is ended.
+const GREETINGS: Limits = Limits { all: 256, of_source: 32 };
 /// How long a connection may take to be made.
 const DIALLING: Duration = Duration::from_secs(5);
 
@@ -53,20 +57,39 @@ pub fn accept(
 ) -> io::Result<UnixStream> {
     let listener = listener.try_clone()?;
     listener.set_nonblocking(true)?;
-    let until = Instant::now() + patience;
     converse(async move {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let (stream, from) = timeout(left, listener.accept()).await.map_err(late)??;
-            match timeout(GREETING, greeted(stream, &shared)).await.map_err(late) {
-                Ok(Ok(channel)) => return Ok(channel),
-                Ok(Err(error)) | Err(error) => {
+        timeout(patience, first_greeted(&listener, &Arc::new(shared))).await.map_err(late)?
+    })
+}
+
+/// The first one that knows what it has to know. Others that are asked meanwhile do not keep it
+/// waiting.
+async fn first_greeted(
+    listener: &tokio::net::TcpListener,
+    shared: &Arc<Shared>,
+) -> io::Result<Channel> {
+    let places = ConnectionPermits::new(GREETINGS);
+    let (tell, mut told) = mpsc::channel(1);
+    loop {
+        let (stream, from) = tokio::select! {
+            connected = listener.accept() => connected?,
+            Some(channel) = told.recv() => return Ok(channel),
+        };
+        let (shared, tell) = (shared.clone(), tell.clone());
+        let greeting = |place| async move {
+            let heard = timeout(GREETING, greeted(stream, &shared)).await.map_err(late);
+            match heard.and_then(|heard| heard) {
+                // A second one that knows all that comes too late.
+                Ok(channel) => drop(tell.try_send(channel)),
+                Err(error) => {
                     tracing::warn!(%from, "a connection for a share is refused: {error}");
                 }
             }
-        }
-    })
+            drop(place);
+        };
+        places.admit(Some(from.ip()), greeting).await;
+    }
 }
 
 /// Connects to the other node, which waits at `address` (`HOST:PORT`).
@@ -168,6 +191,7 @@ fn converse(
 mod tests {
     use std::io::{Read, Write};
     use std::net::Ipv4Addr;
+    use std::time::Instant;
 
     use super::*;
 
@@ -183,9 +207,12 @@ mod tests {
         let listener = listen(Ipv4Addr::LOCALHOST.into()).unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let others = [shared(8, TOKEN), shared(7, "fedcba9876543210")];
-        // Strangers come first, one of whom says nothing that is known.
+        // Strangers come first: one says nothing that is known, and more than are asked at once say
+        // nothing at all and stay.
         let mut stranger = std::net::TcpStream::connect(&address).unwrap();
         stranger.write_all(&[0; 300]).unwrap();
+        let silent = || std::net::TcpStream::connect(&address).unwrap();
+        let silent: Vec<_> = (0..GREETINGS.of_source + 10).map(|_| silent()).collect();
         for other in others {
             drop(dial(address.clone(), other).unwrap());
         }
@@ -196,7 +223,9 @@ mod tests {
             stream.read_exact(&mut said).unwrap();
             said
         });
+        let begun = Instant::now();
         let mut heard = accept(&listener, shared(7, TOKEN), Duration::from_secs(60)).unwrap();
+        assert!(begun.elapsed() < GREETING * silent.len() as u32 / 4, "one after the other");
         let mut said = [0; 9];
         heard.read_exact(&mut said).unwrap();
         assert_eq!(&said, b"all of it");
