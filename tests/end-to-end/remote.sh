@@ -9,11 +9,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 . ../lib/netns.sh
 # shellcheck source-path=SCRIPTDIR source=../lib/node.sh
 . ../lib/node.sh
+# shellcheck source-path=SCRIPTDIR source=../lib/open_vswitch.sh
+. ../lib/open_vswitch.sh
 
 NEAR=02:00:00:00:09:01 FAR=02:00:00:00:09:02 # the ends of the link between nodes
 NEAR4=10.9.0.1 FAR4=10.9.0.2
 
-far='' switch='' database='' recordings='' # process ids
+far='' recordings='' # process ids
 
 gain_privileges "$@"
 need_locked_memory
@@ -150,28 +152,9 @@ two_nodes() {
 
 # --- Open vSwitch ------------------------------------------------------------------
 
-have_switch() {
-    local program
-    for program in ovs-vswitchd ovsdb-server ovsdb-tool ovs-vsctl ovs-ofctl; do
-        command -v "$program" >/dev/null || return 1
-    done
-    [ -r /usr/share/openvswitch/vswitch.ovsschema ]
-}
-
-# start_switch: ovs-vswitchd with a userspace datapath in namespace n, between the hosts
-# and the near end of the link.
+# start_switch: between the hosts and the near end of the link.
 start_switch() {
-    export OVS_RUNDIR=$netns_work OVS_LOGDIR=$netns_work OVS_DBDIR=$netns_work
-    ovsdb-tool create "$netns_work/ovs.db" /usr/share/openvswitch/vswitch.ovsschema || return 1
-    start_in n "$netns_work/ovsdb.log" ovsdb-server "$netns_work/ovs.db" \
-        "--remote=punix:$netns_work/db.sock" -vfile:off -vsyslog:off
-    database=$started
-    wait_until 10 test -S "$netns_work/db.sock" || return 1
-    start_in n "$netns_work/switch.log" ovs-vswitchd "unix:$netns_work/db.sock" \
-        -vfile:off -vsyslog:off
-    switch=$started
-    in_ns n ovs-vsctl --timeout=20 "--db=unix:$netns_work/db.sock" \
-        -- add-br br0 -- set bridge br0 datapath_type=netdev fail-mode=secure \
+    start_open_vswitch n && of_switch add-br br0 -- set bridge br0 datapath_type=netdev fail-mode=secure \
         protocols=OpenFlow13,OpenFlow15 \
         -- add-port br0 "$PORT_ACCESS" -- set interface "$PORT_ACCESS" ofport_request=1 \
         -- add-port br0 "$PORT_CORE" -- set interface "$PORT_CORE" ofport_request=2 \
@@ -215,14 +198,13 @@ open_vswitch() {
     check "Open vSwitch: the node keeps its metadata" metadata_kept
     check "Open vSwitch: tshark finds nothing malformed" service_frames nsh 2
     stop "$far"
-    stop "$switch"
-    stop "$database"
+    stop_open_vswitch
 }
 
 two_nodes ethernet "$NEAR" "$FAR" 2 "" "" nsh
 two_nodes vxlan-gpe "$NEAR4" "$FAR4" 2 "addresses: [$NEAR4/24]" "addresses: [$FAR4/24]" 'vxlan && nsh'
 two_nodes metadata-1 "$NEAR" "$FAR" 1 "" "" 'nsh.mdtype == 1'
-if have_switch; then
+if have_open_vswitch; then
     open_vswitch
 else
     skip "Open vSwitch" "openvswitch-switch is not installed"

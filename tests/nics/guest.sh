@@ -94,32 +94,6 @@ of_taps() {
     stop
 }
 
-# of_bond RUN FILE: that of a node whose port is two TAP devices, at a bond of the kernel's.
-of_bond() {
-    out=/share/$1
-    cp "$2" "$out/node.yaml"
-    start
-    /sbin/ip link add trunk type bond mode 802.3ad miimon 100 lacp_rate fast
-    for one in bond-a bond-b; do
-        /sbin/ip link set "$one" down && /sbin/ip link set "$one" master trunk
-    done
-    /sbin/ip address add 10.8.0.2/24 dev trunk && /sbin/ip link set trunk up
-    left=60
-    until ping -c 1 -W 1 10.8.0.1 >/dev/null 2>&1 || is_gone || [ "$left" = 0 ]; do
-        left=$((left - 1))
-        sleep 1
-    done
-    # It takes LACP a while to agree on both.
-    sleep 5
-    cat /proc/net/bonding/trunk >"$out/bond"
-    ping -c 20 -i 0.2 10.8.0.1 >"$out/both" 2>&1
-    /sbin/ip link set bond-a down
-    sleep 3
-    ping -c 20 -i 0.2 10.8.0.1 >"$out/one" 2>&1
-    /sbin/ip link del trunk
-    stop
-}
-
 # settle: waits a while until no port gets or loses flow rules any more.
 settle() {
     before='' left=100
@@ -156,7 +130,6 @@ done &
 while read -r run vendor file checksums; do
     case $vendor in
     taps) of_taps "$run" "$file" ;;
-    bond) of_bond "$run" "$file" ;;
     *) of_node "$run" "$vendor" "$file" "$checksums" ;;
     esac
 done </share/runs

@@ -4,7 +4,7 @@ come back in order, and are counted; checksums are computed by a NIC and by the 
 and a NIC is unplugged under traffic. See ../README.md.
 
     run.py                 NICs of each kind
-    run.py igb             those of one kind; `taps`: flow rules of TAP devices; `bond`: LACP
+    run.py igb             those of one kind; `taps`: flow rules of TAP devices
     PACKETS=20000 run.py   with so many packets in each step
 
 $WEFT is the program, by default target/release/weft; $EMULATED the folder with what the machine
@@ -42,10 +42,8 @@ MODULES = ["vfio_iommu_type1", "vfio-pci"]
 DRIVERS = ["bus_pci", "bus_vdev", "mempool_ring", "net_e1000", "net_virtio", "net_ring"]
 # TAP devices, and what their flow rules become in the kernel.
 TAPS = "taps"
-# Two TAP devices that are one port, by LACP with the kernel's bonding driver.
-BOND = "bond"
-MODULES += ["bonding", "tun", "sch_multiq", "sch_ingress", "cls_flower", "act_skbedit"]
-DRIVERS += ["net_bond", "net_tap", "net_af_packet", "net_null"]
+MODULES += ["tun", "sch_multiq", "sch_ingress", "cls_flower", "act_skbedit"]
+DRIVERS += ["net_tap", "net_af_packet", "net_null"]
 # By vendor the guest tells the kinds of NICs apart.
 VENDORS = {"igb": "0x8086", "virtio": "0x1af4"}
 
@@ -405,28 +403,6 @@ class Rules:
         self.node.check("none is lost, and none comes behind a later one", ", ".join(wrong))
 
 
-class Bond:
-    """The example of a bonding device, whose other end is a bond of the machine's kernel."""
-
-    def __init__(self, report, machine):
-        self.node = Node(report, machine, BOND)
-
-    def run(self):
-        if not self.node.starts(BOOT_SECONDS + START_SECONDS):
-            return
-        self.node.machine.until(f"{BOND}/done", START_SECONDS + STILL_SECONDS)
-        said = self.node.text("bond")
-        partners = said.count("Partner Mac Address: 00:00:00:00:00:00")
-        wrong = "" if "802.3ad" in said and not partners and "Number of ports: 2" in said else said
-        self.node.check("LACP has made one link of two devices", wrong)
-        for name, words in (("both", "of both"), ("one", "of one, as the other's link is down")):
-            said = self.node.text(name)
-            wrong = "" if " 0% packet loss" in said else f"{said}{tail(self.node.text('node'))}"
-            self.node.check(f"echoes come back by the link {words}", wrong)
-        status = self.node.text("status").strip()
-        self.node.check("it ends when it is told to", "" if status == "0" else f"with {status}")
-
-
 class Tunnels:
     """The same packets through a node whose NICs compute checksums, and one that does itself."""
 
@@ -486,7 +462,6 @@ class Tunnels:
 def runs(kinds):
     """Nodes in their order: name, vendor, file, who computes checksums."""
     plan = [(TAPS, TAPS, "rules.yaml", "-")] if TAPS in kinds else []
-    plan += [(BOND, BOND, "bonding.yaml", "-")] if BOND in kinds else []
     for kind in [kind for kind in KINDS if kind in kinds]:
         plan.append((kind, VENDORS[kind], "spread.yaml", "auto"))
         if kind == "igb":
@@ -499,11 +474,10 @@ def runs(kinds):
 
 def main():
     kinds = sys.argv[1:]
-    known = [TAPS, BOND, *KINDS]
+    known = [TAPS, *KINDS]
     if strange := [kind for kind in kinds if kind not in known]:
         sys.exit(f"run.py: there is no {strange[0]}; there are {', '.join(known)}")
-    # LACP has to be asked for.
-    kinds = kinds or [TAPS, *KINDS]
+    kinds = kinds or known
     weft = Path(os.environ.get("WEFT", ROOT / "target/release/weft")).resolve()
     folder = Path(os.environ.get("EMULATED", ROOT / "target/emulated")).resolve()
     if not weft.is_file():
@@ -537,7 +511,6 @@ def one_run(folder, kinds, wires_of_host):
     for name in ("guest.sh", "spread.yaml", "tunnel.yaml", "rules.yaml", "flows.yaml",
                  "jumbo.yaml"):
         shutil.copy(HERE / name, share)
-    shutil.copy(ROOT / "examples/bonding.yaml", share)
     plan = runs(kinds)
     for name, *_ in plan:
         (share / name).mkdir()
@@ -549,8 +522,6 @@ def one_run(folder, kinds, wires_of_host):
             sys.exit(f"run.py: QEMU does not run: {tail(machine.console())}")
         if TAPS in kinds:
             Rules(report, machine).run()
-        if BOND in kinds:
-            Bond(report, machine).run()
         for kind in [kind for kind in KINDS if kind in kinds]:
             Spread(Node(report, machine, kind), kind, wires_of_host).run()
             if kind == "igb":
