@@ -118,11 +118,11 @@ idle_and_paged() {
 }
 
 # rates: what the user sends and gets at three times its rates is held to them. Where a busy
-# machine stalls the sender, less than the rate comes: then it sends again, three times in all.
+# machine stalls the sender, less than the rate comes: then it sends again, eight times in all.
 # More than the rate is a fault at once.
 rates() {
     local time status
-    for time in 1 2 3; do
+    for time in {1..8}; do
         rates_once && return
         status=$?
         [ "$status" -eq "$TOO_LITTLE" ] || return "$status"
