@@ -216,7 +216,7 @@ fn figure(
         baselines: Vec::new(),
         paper: Vec::new(),
         marks: Vec::new(),
-        tops: Vec::new(),
+        bar_labels: Vec::new(),
     }
 }
 

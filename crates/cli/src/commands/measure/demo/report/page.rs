@@ -139,7 +139,7 @@ fn figure(name: &str, title: &str, series: &[String]) -> Figure {
         baselines: Vec::new(),
         paper: Vec::new(),
         marks: Vec::new(),
-        tops: Vec::new(),
+        bar_labels: Vec::new(),
     }
 }
 
