@@ -21,6 +21,9 @@ import time
 
 RATE = 100
 PAUSE = 0.2
+# Behind its end it goes on until so many lines have come back, as TCP waits long after losses, but
+# no longer than these seconds.
+LINES, PATIENCE = 21, 60
 ended = False
 asked = False
 
@@ -108,8 +111,13 @@ def drive(address: str, port: int, own: str) -> None:
     due = heard = time.monotonic()
     pauses = []
     last_line = 0.0
-    while not ended:
+    told = None
+    while True:
         now = time.monotonic()
+        if ended:
+            told = told or now
+            if lines.broken or lines.back >= LINES or now > told + PATIENCE:
+                break
         if now >= due:
             due += 1 / RATE
             try:

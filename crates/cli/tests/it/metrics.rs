@@ -310,7 +310,7 @@ fn clients_that_say_nothing_or_too_much_do_no_harm() {
     samples(&get(&address, "/metrics"));
     assert!(ask(&place, "GET", "/v1/peers", "").0 == 200);
     // Without its limits the node took minutes.
-    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
 
     let local = || {
         let stream = UnixStream::connect(place.path("weft/busy.sock")).expect("it listens");
