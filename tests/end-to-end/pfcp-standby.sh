@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # PFCP over a takeover: two user planes for one set of sessions. The active one is killed under
-# traffic, and later gives its sessions away (`weft ctl switch-over`). Its control planes see the
+# traffic, and later gives its sessions away (`weft ctl drain`). Its control planes see the
 # Recovery Time Stamp that they know (TS 23.527 §4.3), the sessions carry without a word of them,
 # usage is counted once, numbers of usage reports go on, and a control plane under load (`weft
 # smf`) loses no request. The address that user planes listen at moves by a route.
@@ -148,7 +148,7 @@ switched_over() {
     local before host
     before=$(told) && host=$(passed) || return 1
     lossless a -I "$UE4" "$ADDRESS_B4" || return 1
-    "$WEFT" ctl switch-over gateway-b --controller site >"$work/switched" || { cat "$work/switched" && return 1; }
+    "$WEFT" ctl drain gateway-b --controller site >"$work/switched" || { cat "$work/switched" && return 1; }
     note "$(cat "$work/switched")"
     wait_until 30 owns gateway-a && speak_to 192.0.2.2 && carries || return 1
     equal "Recovery Time Stamp" "$recovery" "$(of_recovery)" &&
