@@ -38,6 +38,8 @@ pub struct Sessions {
     /// Those that are there, in no order, and the place of each there.
     present: Vec<u32>,
     places: Vec<u32>,
+    /// Of those that are there, the ones before it were not picked for deletion.
+    unpicked: usize,
     /// The user plane's ends, so many for each session.
     tunnels: Vec<Option<Tunnel>>,
     tunnels_each: usize,
@@ -67,6 +69,7 @@ impl Sessions {
             absent: (0..count).collect(),
             present: Vec::with_capacity(count as usize),
             places: vec![NOWHERE; count as usize],
+            unpicked: usize::MAX,
             tunnels: (0..count * each).map(given).collect(),
             tunnels_each: each as usize,
             chooses: matches!(profile.sessions.tunnels, Tunnels::Choose { .. }),
@@ -139,10 +142,18 @@ impl Sessions {
         None
     }
 
-    /// Any that is there and not busy, for the deletion of all.
+    /// Any that is there and not busy, for the deletion of all. Those that were picked before lie
+    /// behind `unpicked`, and so does what takes their place as they go.
     pub fn pick_last(&mut self) -> Option<u32> {
-        let free = |session: &&u32| !self.all[**session as usize].busy;
-        let session = *self.present.iter().rev().take(TRIES as usize).find(free)?;
+        let before = self.unpicked.min(self.present.len());
+        let free = |session: &u32| !self.all[*session as usize].busy;
+        let Some(place) = self.present[..before].iter().rposition(free) else {
+            // What was busy with something else may be free by now.
+            self.unpicked = usize::MAX;
+            return None;
+        };
+        self.unpicked = place;
+        let session = self.present[place];
         self.all[session as usize].busy = true;
         Some(session)
     }
@@ -199,11 +210,32 @@ mod tests {
     use super::*;
 
     fn three() -> Sessions {
-        let text =
-            "{apiVersion: weft/v1, kind: ControlPlane, metadata: {name: t}, local: 127.0.0.2,
-            userPlane: 127.0.0.1, sessions: {count: 3, ipv4: 10.0.0.1, stations: [10.1.0.1],
-            tunnels: {given: {address: 10.2.0.1, firstTeid: 100}}}}";
-        Sessions::new(&Profile::read(text, "t").unwrap())
+        sessions(3)
+    }
+
+    fn sessions(count: u32) -> Sessions {
+        let text = format!(
+            "{{apiVersion: weft/v1, kind: ControlPlane, metadata: {{name: t}}, local: 127.0.0.2,
+            userPlane: 127.0.0.1, sessions: {{count: {count}, ipv4: 10.0.0.1, stations: [10.1.0.1],
+            tunnels: {{given: {{address: 10.2.0.1, firstTeid: 100}}}}}}}}"
+        );
+        Sessions::new(&Profile::read(&text, "t").unwrap())
+    }
+
+    #[test]
+    fn all_are_picked_for_deletion_before_the_first_has_gone() {
+        let mut all = sessions(1000);
+        for _ in 0..1000 {
+            let session = all.pick(Kind::Establish, |_| 0).unwrap();
+            all.enter(session, 1);
+        }
+        let busy = all.pick(Kind::Query, |_| 500).unwrap();
+        let picked: Vec<_> = std::iter::from_fn(|| all.pick_last()).collect();
+        assert_eq!(picked.len(), 999);
+        picked.iter().for_each(|session| all.leave(*session));
+        assert_eq!((all.present(), all.pick_last()), (1, None));
+        all.get_mut(busy).busy = false;
+        assert_eq!(all.pick_last(), Some(busy), "it is not busy with something else any more");
     }
 
     #[test]
