@@ -144,8 +144,11 @@ impl Comparison {
     /// What makes one wonder whether two runs may be compared.
     fn doubts(&mut self, a: &Results, b: &Results) {
         let name = &a.experiment;
-        for ((what, before), (_, after)) in a.machine.facts().iter().zip(b.machine.facts()) {
-            if *before != after && *what != "Weft commit" {
+        let after = b.machine.facts();
+        for (what, before) in a.machine.facts() {
+            // What one of them does not know is no difference.
+            let Some((_, after)) = after.iter().find(|(other, _)| *other == what) else { continue };
+            if before != *after && what != "Weft commit" {
                 self.notes.push(format!("{name}: {what} differs: {before} before, {after} after"));
             }
         }

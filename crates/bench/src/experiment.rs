@@ -15,6 +15,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use thiserror::Error;
 
 use self::file::File;
 use crate::machine::Machine;
@@ -49,8 +50,11 @@ pub trait Study {
     fn conclude(parameters: &Self::Parameters, results: &mut Results);
 }
 
+/// The parameter that says how much time was spent.
+const EFFORT: &str = "effort";
+
 /// How much time is spent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Effort {
     /// About a minute for an experiment.
@@ -70,6 +74,20 @@ impl Effort {
             Effort::Papers => "papers",
         }
     }
+
+    /// That of results.
+    pub fn of(results: &Results) -> Option<Effort> {
+        let named = results.parameters.get(EFFORT)?;
+        Effort::deserialize(named).ok()
+    }
+}
+
+/// Results that cannot be gone on with.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("cannot resume {experiment}: the results there are of {what}; delete them to begin anew")]
+pub struct Unlike {
+    experiment: &'static str,
+    what: &'static str,
 }
 
 /// How an experiment is performed.
@@ -121,7 +139,7 @@ impl Experiment {
     ///
     /// # Errors
     /// When nothing could be begun: mistakes in the parameters, or former results
-    /// of others. What ends it later comes with the results.
+    /// that are [`Unlike`]. What ends it later comes with the results.
     pub fn perform(&self, order: Order<'_>, rig: &Rig, watch: &dyn Watch) -> Performed {
         (self.perform)(order, rig, watch)
     }
@@ -155,7 +173,14 @@ fn perform<S: Study>(order: Order<'_>, rig: &Rig, watch: &dyn Watch) -> Performe
     results.command = command;
     results.complete = false;
     results.parameters = named(effort, parameters)?;
-    let former = former.map(|former| comparable(former, &results)).transpose()?;
+    if let Some(former) = &former {
+        comparable(S::NAME, former, &results)?;
+        results.began.clone_from(&former.began);
+        if former.machine.kernel != results.machine.kernel {
+            let kernel = &former.machine.kernel;
+            results.notes.push(format!("Before it was gone on with, the kernel was {kernel}."));
+        }
+    }
     let mut run = Run::new(rig, watch, results, former, |results| {
         S::conclude(parameters, results);
         shapes::tell(results);
@@ -173,17 +198,22 @@ fn perform<S: Study>(order: Order<'_>, rig: &Rig, watch: &dyn Watch) -> Performe
 fn named(effort: Effort, parameters: &impl Serialize) -> Result<BTreeMap<String, Value>, Failure> {
     let mut named: BTreeMap<String, Value> =
         serde_json::from_value(serde_json::to_value(parameters)?)?;
-    named.insert("effort".to_owned(), serde_json::to_value(effort)?);
+    named.insert(EFFORT.to_owned(), serde_json::to_value(effort)?);
     Ok(named)
 }
 
-/// Former results, if they can be gone on with.
-fn comparable(former: Results, now: &Results) -> Result<Results, Failure> {
+/// Whether former results can be gone on with: by the same build, on a machine of the same kind.
+fn comparable(experiment: &'static str, former: &Results, now: &Results) -> Result<(), Unlike> {
+    let build = |results: &Results| {
+        let Machine { commit, build, dpdk, .. } = results.machine.clone();
+        (commit, build, dpdk)
+    };
     let what = match () {
         () if former.experiment != now.experiment => "another experiment",
         () if former.parameters != now.parameters => "other parameters",
-        () if former.machine != now.machine => "another machine or build",
-        () => return Ok(former),
+        () if former.machine.kind != now.machine.kind => "another kind of machine",
+        () if build(former) != build(now) => "another build",
+        () => return Ok(()),
     };
-    Err(format!("cannot resume {}: the results there are of {what}", now.experiment).into())
+    Err(Unlike { experiment, what })
 }

@@ -7,6 +7,7 @@
 
 mod file;
 mod point;
+mod text;
 
 use std::collections::BTreeMap;
 
@@ -25,6 +26,9 @@ pub const SCHEMA: &str = "weft/results/v1";
 
 /// The name of the file in the directory of an experiment.
 pub const FILE_NAME: &str = "results.json";
+
+/// That of results under way, where complete ones have the other name until these are.
+pub const UNFINISHED_NAME: &str = "unfinished.json";
 
 /// One experiment's results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

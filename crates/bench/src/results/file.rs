@@ -46,11 +46,17 @@ impl Results {
     /// # Errors
     /// Where the directory or the file cannot be written.
     pub fn write(&self, directory: &Path) -> Result<PathBuf, WriteError> {
-        let path = directory.join(FILE_NAME);
-        let mut text = serde_json::to_string_pretty(self)
+        self.write_as(directory.join(FILE_NAME))
+    }
+
+    /// The same, to a file of another name.
+    ///
+    /// # Errors
+    /// As [`write`](Results::write).
+    pub fn write_as(&self, path: PathBuf) -> Result<PathBuf, WriteError> {
+        let text = super::text::text(self)
             .map_err(|error| WriteError { path: path.clone(), error: error.into() })?;
-        text.push('\n');
-        write_whole(&path, text.as_bytes())?;
+        write_whole(&path, &text)?;
         Ok(path)
     }
 

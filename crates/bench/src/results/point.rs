@@ -106,6 +106,7 @@ impl Point {
         if let Some(index) = raw.iter().position(|value| !value.is_finite()) {
             return Err(PointError::NotFinite { x, number: index + 1, value: raw[index] });
         }
+        let raw: Vec<f64> = raw.into_iter().map(kept).collect();
         let Some(mean) = statistics::mean(&raw) else {
             return Err(PointError::Empty(x));
         };
@@ -136,7 +137,8 @@ impl Point {
 
     /// The same, with what the slices of the trials say.
     pub fn with_slices(mut self, median: Vec<f64>, undisturbed: Vec<f64>) -> Point {
-        (self.median, self.undisturbed) = (median, undisturbed);
+        let all = |values: Vec<f64>| values.into_iter().map(kept).collect();
+        (self.median, self.undisturbed) = (all(median), all(undisturbed));
         self
     }
 
@@ -161,6 +163,11 @@ impl Point {
     pub fn bounds(&self) -> [f64; 2] {
         self.ci95.unwrap_or([self.mean; 2])
     }
+}
+
+/// A repetition as it is kept: seven digits, as no trial repeats to more; whole numbers whole.
+fn kept(value: f64) -> f64 {
+    if value.fract() == 0.0 { value } else { format!("{value:.6e}").parse().unwrap_or(value) }
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -215,6 +222,13 @@ mod tests {
         let point = Point::of("kernel", vec![7.0]).unwrap();
         assert_eq!((point.mean, point.ci95, point.n), (7.0, None, 1));
         assert_eq!(point.bounds(), [7.0, 7.0]);
+    }
+
+    #[test]
+    fn repetitions_are_kept_with_seven_digits() {
+        let point = Point::of(3, vec![2.0 / 3.0, 257_123_456.0]).unwrap();
+        assert_eq!(point.raw, [0.666_666_7, 257_123_456.0]);
+        assert_eq!(point.mean, (0.666_666_7 + 257_123_456.0) / 2.0);
     }
 
     #[test]

@@ -393,7 +393,7 @@ mod tests {
         let mut results = results(&parameters, 1.0);
         Model::conclude(&parameters, &mut results);
         assert!(results.derived["points"] >= 40.0);
-        assert!(results.derived["worst_error_percent"] < 1e-6, "{:?}", results.derived);
+        assert!(results.derived["worst_error_percent"] < 1e-4, "{:?}", results.derived);
         assert_eq!(results.figures.len(), 1);
     }
 
@@ -403,7 +403,7 @@ mod tests {
         let mut results = results(&parameters, 1.1);
         Model::conclude(&parameters, &mut results);
         for name in ["median_error_percent", "worst_error_percent"] {
-            assert!((results.derived[name] - 10.0).abs() < 1e-6, "{:?}", results.derived);
+            assert!((results.derived[name] - 10.0).abs() < 1e-4, "{:?}", results.derived);
         }
     }
 
