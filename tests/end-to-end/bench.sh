@@ -292,6 +292,48 @@ assert counts == {3}, f"repetitions were made again: {counts}"
 PY
 }
 
+# In a folder of this kind of machine complete results stay: an equal effort measures nothing, and
+# a greater one lies beside them until it is complete.
+kept() {
+    local bench own tries=0
+    bench function-overhead --file "$work/tiny.yaml" --by-machine --out "$work/kinds" || return 1
+    own=$(echo "$work"/kinds/*-cores*/function-overhead)
+    cp "$own/results.json" "$work/before.json"
+    bench function-overhead --quick --resume --by-machine --out "$work/kinds" >"$work/out" || return 1
+    cat "$work/out"
+    grep -qE '^function-overhead: is complete \(--quick, at .*\): kept$' "$work/out" || return 1
+    "$WEFT" bench function-overhead --full --resume --by-machine --out "$work/kinds" >"$work/out" 2>&1 &
+    bench=$!
+    until [ -s "$own/unfinished.json" ]; do
+        sleep 0.2
+        tries=$((tries + 1))
+        [ $tries -lt 300 ] || { kill "$bench"; echo "nothing was begun"; return 1; }
+    done
+    kill -INT "$bench"
+    wait "$bench" || { cat "$work/out"; return 1; }
+    cmp "$own/results.json" "$work/before.json" && grep -q '"complete": false' "$own/unfinished.json"
+}
+
+# Of several experiments one that fails does not keep the others from their turn. With one core a
+# machine is of another kind.
+several() {
+    local one=(timeout 120 taskset -c 0 "$WEFT" bench --by-machine --out "$work/kinds") status
+    "${one[@]}" function-overhead --file "$work/tiny.yaml" || return 1
+    "${one[@]}" overload function-overhead --resume >"$work/out" 2>&1
+    status=$?
+    cat "$work/out"
+    [ $status -eq 1 ] && grep -q 'overload: .*two processor cores are needed' "$work/out" &&
+        grep -q '^function-overhead: is complete' "$work/out" &&
+        grep -q '^weft: these ended early: overload$' "$work/out" &&
+        [ "$(ls "$work/kinds" | wc -l)" -eq 2 ]
+}
+
+# From results alone.
+report_again() {
+    rm "$work"/a/report.html "$work"/a/function-overhead/*.svg
+    bench report --out "$work/a" >"$work/out" && report_is_there
+}
+
 # Where the disk is full: a small one in a mount namespace of its own.
 full_disk() {
     local disk=$work/disk
@@ -340,6 +382,9 @@ check "a user that moves between processes" handover
 check "a report stands beside them" report_is_there
 check "a completed run is not made again" resumed
 check "what was measured until Ctrl-C is kept" interrupted
+check "complete results stay until better ones are complete" kept
+check "an experiment that fails is not the end of others" several
+check "a report is made again" report_again
 check "nothing is left behind at SIGTERM" terminated
 check "a slower build is a regression" slowed_down
 check "the experiments are listed" grep -qE '^users +' <("$WEFT" bench list)

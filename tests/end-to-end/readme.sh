@@ -70,7 +70,7 @@ said() {
         *' schema functions'*) grep -q '^counter ' "$2" ;;
         *' replay '*) [ -s /tmp/out.pcap ] ;;
         # On a busy machine nothing was measured until then.
-        *' bench '*) [ -s "$work/clone/results/report.html" ] || grep -q 'interrupted before' "$2" ;;
+        *' bench '*) [ -s "$work/clone/weft-results/report.html" ] || grep -q 'interrupted before' "$2" ;;
         *' simulate '*) grep -q '^kept: ' "$2" ;;
         *' show '*) grep -q 'cycles/packet' "$2" ;;
         *' trace '*) [ "$(grep -c '^packet ' "$2")" = 3 ] ;;

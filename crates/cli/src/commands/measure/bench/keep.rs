@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use weft_bench::results::{FILE_NAME, Results, write_whole};
+use weft_bench::results::{FILE_NAME, Results, UNFINISHED_NAME, WriteError, write_whole};
 use weft_bench::{calibration, report};
 
 use crate::failure::Failure;
@@ -13,36 +13,59 @@ use crate::failure::Failure;
 #[derive(Clone, Debug)]
 pub struct Directory {
     path: PathBuf,
+    /// Whether complete results stay until others are complete.
+    goes_on: bool,
 }
 
 impl Directory {
-    pub fn new(path: &Path) -> Directory {
-        Directory { path: path.to_owned() }
+    /// That directory; where a run goes on, complete results stay until others are complete.
+    pub fn new(path: &Path, goes_on: bool) -> Directory {
+        Directory { path: path.to_owned(), goes_on }
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Results of an earlier run that was not completed.
+    /// Complete results of an earlier run, and results that were under way when one ended.
     ///
     /// # Errors
     /// When what is there is not ours.
-    pub fn former(&self, experiment: &str) -> Result<Option<Results>, Failure> {
-        let file = self.path.join(experiment).join(FILE_NAME);
-        match file.exists() {
-            true => Results::read(&file).map(Some).map_err(Failure::input),
-            false => Ok(None),
-        }
+    pub fn former(&self, experiment: &str) -> Result<[Option<Results>; 2], Failure> {
+        let own = self.path.join(experiment);
+        let read = |name: &str| {
+            let file = own.join(name);
+            let found = file.exists().then(|| Results::read(&file)).transpose();
+            found.map_err(Failure::input)
+        };
+        let (results, unfinished) = (read(FILE_NAME)?, read(UNFINISHED_NAME)?);
+        let (complete, begun): (Option<_>, Option<_>) = match results {
+            Some(results) if results.complete => (Some(results), None),
+            results => (None, results),
+        };
+        Ok([complete, unfinished.or(begun)])
     }
 
-    /// Keeps what there is of one experiment.
+    /// Writes what there is of one experiment so far, or all.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self, results: &Results) -> Result<(), WriteError> {
+        let own = self.path.join(&results.experiment);
+        let unfinished = own.join(UNFINISHED_NAME);
+        let is_there = || Results::read(&own.join(FILE_NAME)).is_ok_and(|there| there.complete);
+        if !results.complete && self.goes_on && is_there() {
+            return results.write_as(unfinished).map(|_| ());
+        }
+        results.write(&own)?;
+        // What was under way is complete, or was begun anew.
+        let _ = fs::remove_file(unfinished);
+        Ok(())
+    }
+
+    /// Keeps what there is of one experiment at its end.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn keep(&self, results: &Results) -> Result<(), Failure> {
+        self.write(results).map_err(Failure::broken)?;
         let own = self.path.join(&results.experiment);
-        results.write(&own).map_err(Failure::broken)?;
         // What was measured for the model is what the model reads.
         if results.experiment == "calibrate"
             && let Some(frequency) = results.derived.get("frequency")
@@ -76,4 +99,40 @@ impl Directory {
 
 fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
     Failure::broken(format!("cannot write {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_bench::machine::Machine;
+
+    use super::*;
+
+    fn results(complete: bool, says: &str) -> Results {
+        let results = Results::new("users", Machine::default());
+        Results { complete, says: says.to_owned(), ..results }
+    }
+
+    #[test]
+    fn complete_results_stay_until_others_are_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::new(folder.path(), true);
+        assert_eq!(directory.former("users").unwrap(), [None, None]);
+        let (old, begun, new) =
+            (results(true, "old"), results(false, "begun"), results(true, "new"));
+        directory.write(&old).unwrap();
+        directory.write(&begun).unwrap();
+        assert_eq!(directory.former("users").unwrap(), [Some(old), Some(begun)]);
+        directory.write(&new).unwrap();
+        assert_eq!(directory.former("users").unwrap(), [Some(new), None]);
+    }
+
+    #[test]
+    fn without_going_on_results_are_begun_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::new(folder.path(), false);
+        let begun = results(false, "begun");
+        directory.write(&results(true, "old")).unwrap();
+        directory.write(&begun).unwrap();
+        assert_eq!(directory.former("users").unwrap(), [None, Some(begun)]);
+    }
 }

@@ -4,31 +4,39 @@
 //! killed run leaves what it had, and `--resume` goes on from there.
 
 pub mod keep;
+mod session;
 mod watch;
 
 use std::path::PathBuf;
-use std::time::Instant;
 
 use clap::value_parser;
-use weft_bench::experiment::{Effort, Experiment, Order};
+use weft_bench::experiment::{Effort, Experiment};
 use weft_bench::experiments::{self, EXPERIMENTS};
-use weft_bench::results::Results;
+use weft_bench::machine::Machine;
 use weft_rig::Rig;
 
 use crate::failure::Failure;
 use crate::{log, output};
 use keep::Directory;
+use session::Session;
 use watch::Progress;
 
 /// The experiment that `--peers` alone asks for.
 const PEERS: &str = "peers";
+/// In place of experiments: all of them, their list, the report on what there is.
+const ALL: &str = "all";
+const LIST: &str = "list";
+const REPORT: &str = "report";
 /// Megabytes of packet memory: for a node, and the generator beside it.
 const MEGABYTES: u32 = 512;
 
 #[derive(clap::Args)]
-#[command(after_help = "`weft bench list` lists the experiments.")]
+#[command(
+    after_help = "`weft bench list` lists the experiments; `weft bench report --out DIR` writes \
+    the report on results that are there."
+)]
 pub struct Arguments {
-    /// Experiments, or `list`
+    /// Experiments, `all` of them, `list`, or `report`
     #[arg(required_unless_present = "peers", value_name = "EXPERIMENT")]
     experiments: Vec<String>,
     /// About a minute for each experiment (the default)
@@ -43,9 +51,13 @@ pub struct Arguments {
     /// Directory for results and report
     #[arg(long, value_name = "DIR", default_value = "weft-results")]
     out: PathBuf,
-    /// Go on with what an interrupted run left in the directory
+    /// Go on with what an interrupted run left in the directory; experiments stay as they are that
+    /// are complete there, by the same effort or a greater one
     #[arg(long)]
     resume: bool,
+    /// Keep results in a folder of the directory that is named after the kind of this machine
+    #[arg(long)]
+    by_machine: bool,
     /// Other parameters, for a single experiment; `weft schema experiment` says
     /// what may be set
     #[arg(long, value_name = "FILE")]
@@ -66,63 +78,67 @@ pub struct Arguments {
 /// An unknown experiment, what the machine lacks, a directory that cannot be
 /// written.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
-    if arguments.experiments == ["list"] {
+    if arguments.experiments == [LIST] {
         return output::print(&list());
+    }
+    if arguments.experiments == [REPORT] {
+        let page = Directory::new(&arguments.out, true).report()?;
+        return output::line(&format!("report: {}", page.display()));
     }
     let folder = arguments.peers.as_ref();
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
         return Err(Failure::input(format!("--peers: {} is no directory", folder.display())));
     }
-    let names = arguments.experiments.iter().map(String::as_str);
-    // Of nothing but a folder of peers, these are what is asked for.
-    let default = arguments.experiments.is_empty().then_some(PEERS);
-    let chosen = names.chain(default).map(experiments::experiment);
-    let chosen: Vec<&Experiment> = chosen.collect::<Result<_, _>>().map_err(Failure::input)?;
+    let chosen = arguments.chosen()?;
     if arguments.file.is_some() && chosen.len() > 1 {
         return Err(Failure::input("--file is for a single experiment"));
     }
-    let directory = Directory::new(&arguments.out);
-    let formers = chosen.iter().map(|experiment| match arguments.resume {
-        true => directory.former(experiment.name),
-        false => Ok(None),
-    });
-    let formers: Vec<Option<Results>> = formers.collect::<Result<_, _>>()?;
     // From here on a signal ends it in order: what is laid in the kernel is taken away.
-    let progress = Progress::open(&directory)?;
+    let progress = Progress::open()?;
     let mut rig = Rig::start(MEGABYTES).map_err(Failure::input)?;
     rig.slow_down = arguments.slow_down;
     rig.peers.clone_from(&arguments.peers);
-    for (number, (experiment, former)) in chosen.iter().zip(formers).enumerate() {
-        if progress.is_interrupted() && number == 0 {
-            return Err(Failure::broken("interrupted before anything was measured"));
-        }
-        if progress.is_interrupted() {
-            break;
-        }
-        let (order, begun) = (arguments.order(experiment, former), Instant::now());
-        let (results, ended) = experiment
-            .perform(order, &rig, &progress.watch(experiment.name))
-            .map_err(Failure::input)?;
-        directory.keep(&results)?;
-        let (name, took) = (experiment.name, begun.elapsed().as_secs_f64());
-        let says = if results.says.is_empty() { "ended" } else { &results.says };
-        // Of what ended before it measured anything its error says all.
-        if ended.is_none() || !results.says.is_empty() {
-            output::line(&format!("{name}: {says} ({took:.0} s)"))?;
-        }
-        if let Some(error) = ended {
-            directory.report()?;
-            return Err(Failure::broken(format!("{}: {error}", experiment.name)));
-        }
-    }
-    let page = directory.report()?;
-    if progress.is_interrupted() {
-        log::say("weft: interrupted; what was measured so far is kept (go on with --resume)");
-    }
-    output::line(&format!("report: {}", page.display()))
+    let machine = Machine::observe(rig.eal);
+    let directory = Directory::new(&arguments.folder(&machine), arguments.resume);
+    let kind = machine.kind;
+    let session = Session { arguments: &arguments, rig: &rig, progress, directory, kind };
+    session.perform(&chosen)
 }
 
 impl Arguments {
+    /// The experiments, each once.
+    fn chosen(&self) -> Result<Vec<&'static Experiment>, Failure> {
+        if self.experiments.iter().any(|name| name == ALL) {
+            return Ok(EXPERIMENTS.iter().collect());
+        }
+        let names = self.experiments.iter().map(String::as_str);
+        // Of nothing but a folder of peers, these are what is asked for.
+        let default = self.experiments.is_empty().then_some(PEERS);
+        let mut chosen: Vec<&Experiment> = Vec::new();
+        for name in names.chain(default) {
+            let experiment = experiments::experiment(name).map_err(Failure::input)?;
+            if !chosen.iter().any(|other| other.name == experiment.name) {
+                chosen.push(experiment);
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// Where results are kept.
+    fn folder(&self, machine: &Machine) -> PathBuf {
+        if !self.by_machine {
+            return self.out.clone();
+        }
+        // It is better to know that before hours are spent.
+        if machine.build != "release" || machine.commit.ends_with("-dirty") {
+            let Machine { build, commit, .. } = machine;
+            log::say(&format!(
+                "weft: a {build} build of {commit}: its results are not ones to commit"
+            ));
+        }
+        self.out.join(&machine.kind)
+    }
+
     fn effort(&self) -> Effort {
         match (self.full, self.papers) {
             (_, true) => Effort::Papers,
@@ -131,7 +147,8 @@ impl Arguments {
         }
     }
 
-    fn order(&self, experiment: &Experiment, former: Option<Results>) -> Order<'_> {
+    /// The command that repeats an experiment.
+    fn command(&self, experiment: &Experiment) -> String {
         let mut command = format!("weft bench {} --{}", experiment.name, self.effort().name());
         if let Some(file) = &self.file {
             command += &format!(" --file {}", file.display());
@@ -142,7 +159,7 @@ impl Arguments {
         if self.slow_down > 0 {
             command += &format!(" --slow-down {}", self.slow_down);
         }
-        Order { effort: self.effort(), file: self.file.as_deref(), command, former }
+        command
     }
 }
 

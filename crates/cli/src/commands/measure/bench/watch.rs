@@ -18,18 +18,17 @@ use crate::failure::Failure;
 const TICK: Duration = Duration::from_millis(500);
 
 /// Where experiments are watched from.
-pub struct Progress<'d> {
+pub struct Progress {
     interrupted: Arc<AtomicBool>,
-    directory: &'d Directory,
 }
 
-impl<'d> Progress<'d> {
+impl Progress {
     /// Catches SIGINT and SIGTERM from now on. The second of them ends the program
     /// at once.
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn open(directory: &'d Directory) -> Result<Progress<'d>, Failure> {
+    pub fn open() -> Result<Progress, Failure> {
         let interrupted = Arc::new(AtomicBool::new(false));
         let register = || -> io::Result<()> {
             for signal in [SIGINT, SIGTERM] {
@@ -39,7 +38,7 @@ impl<'d> Progress<'d> {
             Ok(())
         };
         register().map_err(|error| Failure::broken(format!("signals: {error}")))?;
-        Ok(Progress { interrupted, directory })
+        Ok(Progress { interrupted })
     }
 
     /// Whether one of them came.
@@ -47,23 +46,24 @@ impl<'d> Progress<'d> {
         self.interrupted.load(Ordering::Acquire)
     }
 
-    /// A watch over one experiment. Its line is shown only where standard error is
-    /// a terminal.
-    pub fn watch(&self, experiment: &'static str) -> impl Watch {
+    /// A watch over one experiment, whose results are kept there. Its line is shown only where
+    /// standard error is a terminal.
+    pub fn watch<'d>(&'d self, experiment: &'static str, directory: &'d Directory) -> Line<'d> {
         let bar = ProgressBar::new(0);
         if let Ok(style) = ProgressStyle::with_template("{prefix} [{bar:30}] {pos}/{len} {msg}") {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.set_prefix(experiment);
         bar.enable_steady_tick(TICK);
-        Line { bar, progress: self }
+        Line { bar, progress: self, directory }
     }
 }
 
 /// The line of one experiment.
-struct Line<'d> {
+pub struct Line<'d> {
     bar: ProgressBar,
-    progress: &'d Progress<'d>,
+    progress: &'d Progress,
+    directory: &'d Directory,
 }
 
 impl Watch for Line<'_> {
@@ -78,7 +78,7 @@ impl Watch for Line<'_> {
     }
 
     fn keep(&self, results: &Results) -> Result<(), BenchFailure> {
-        Ok(results.write(&self.progress.directory.path().join(&results.experiment)).map(|_| ())?)
+        Ok(self.directory.write(results)?)
     }
 }
 

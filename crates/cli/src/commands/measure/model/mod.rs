@@ -91,7 +91,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 fn predict(model: &Model, options: &Options, file: &std::path::Path) -> Result<(), Failure> {
-    let directory = options.out.as_deref().map(Directory::new);
+    let directory = options.out.as_deref().map(|path| Directory::new(path, false));
     let command = format!("weft model {}{}", file.display(), options.text());
     let found = match options.sweep {
         None => {
