@@ -5,7 +5,9 @@ use maud::{Markup, PreEscaped, html};
 
 use super::area::Room;
 use super::{ReportError, figure, in_figure};
+use crate::experiment::Effort;
 use crate::results::{Results, Shape};
+use crate::shapes;
 
 /// All experiments that have a figure in a paper; nothing without any.
 ///
@@ -14,6 +16,8 @@ use crate::results::{Results, Shape};
 pub fn glance(all: &[Results]) -> Result<Markup, ReportError> {
     let cards = all.iter().filter_map(|results| Some((results, results.shape.as_ref()?)));
     let cards: Vec<Markup> = cards.map(card).collect::<Result<_, _>>()?;
+    let is_there = |name: &str| all.iter().any(|results| results.experiment == name);
+    let missing: Vec<&str> = shapes::experiments().filter(|name| !is_there(name)).collect();
     Ok(html! {
         @if !cards.is_empty() {
             section.glance id="glance" {
@@ -23,6 +27,9 @@ pub fn glance(all: &[Results]) -> Result<Markup, ReportError> {
                     "was measured here; its section has all values, and how to repeat it."
                 }
                 div.cards { @for card in &cards { (card) } }
+                @if !missing.is_empty() {
+                    p.missing { "Not in this report: " (missing.join(", ")) "." }
+                }
             }
         }
     })
@@ -39,9 +46,17 @@ fn card((results, shape): (&Results, &Shape)) -> Result<Markup, ReportError> {
         Some(false) => ("fails", "The shape does not hold here."),
         None => ("open", "Not enough was measured to tell."),
     };
+    let how = match Effort::of(results) {
+        _ if !results.complete => Some("interrupted"),
+        Some(Effort::Quick) => Some("quick"),
+        _ => None,
+    };
     Ok(html! {
         article.card {
-            h3 { a href={ "#" (results.experiment) } { (results.title) } }
+            h3 {
+                a href={ "#" (results.experiment) } { (results.title) }
+                @if let Some(how) = how { small { " (" (how) ")" } }
+            }
             @if let Some(drawing) = drawing {
                 a href={ "#" (results.experiment) } tabindex="-1" aria-hidden="true" {
                     figure { (PreEscaped(drawing)) }

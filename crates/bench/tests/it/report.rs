@@ -6,7 +6,7 @@ use std::path::Path;
 use weft_bench::machine::Machine;
 use weft_bench::report;
 use weft_bench::results::{
-    Abscissa, Axis, BarLabel, Figure, FigureKind, PaperValue, Point, Results, Series,
+    Abscissa, Axis, BarLabel, Figure, FigureKind, PaperValue, Point, Results, Series, Shape,
 };
 
 fn series(name: &str, points: impl IntoIterator<Item = (Abscissa, f64)>) -> Series {
@@ -156,4 +156,23 @@ fn an_interrupted_run_is_said_to_be_one() {
     partial.complete = false;
     assert!(report::page(&[partial]).unwrap().contains("Interrupted"));
     assert!(!report::page(&[results()]).unwrap().contains("Interrupted"));
+}
+
+#[test]
+fn the_first_page_has_what_papers_state_and_what_is_missing() {
+    let mut quick = Results { experiment: "users".to_owned(), ..results() };
+    quick.parameters.insert("effort".to_owned(), "quick".into());
+    let paper = "The rate falls.".to_owned();
+    quick.shape = Some(Shape { paper, ours: Some("it fell".to_owned()), holds: Some(true) });
+    let page = report::page(&[quick]).unwrap();
+    let first = page.split("<nav").next().unwrap();
+    for expected in
+        ["The rate falls.", "it fell.", "The shape holds.", "(quick)", "href=\"#users\""]
+    {
+        assert!(first.contains(expected), "{expected}");
+    }
+    let missing = first.split("Not in this report: ").nth(1).expect("others are missing");
+    assert!(missing.contains("handover") && !missing.contains("users"), "{missing}");
+    // Without a shape of a paper there is nothing to miss.
+    assert!(!report::page(&[results()]).unwrap().contains("Not in this report"));
 }
