@@ -11,8 +11,8 @@ endif
 WEFT := $(TARGET)/release/weft
 
 .PHONY: help demo build test fmt lint source unit tested end-to-end book deb image \
-	test-packages test-chart test-nics test-sriov test-vm bench-quick instructions test-instructions fuzz soak \
-	clean
+	test-packages test-chart test-nics test-sriov test-vm bench-quick results instructions \
+	test-instructions fuzz soak clean
 
 help:
 	@echo "make demo         build, then run a node with 1,000 users for some seconds"
@@ -25,6 +25,7 @@ help:
 	@echo "make test-sriov   chains over virtual functions of an emulated NIC; soak has it, too"
 	@echo "make test-vm      a function in a virtual machine that is emulated; soak has it, too"
 	@echo "make bench-quick  what a packet costs, as ratios within one run"
+	@echo "make results      measure what results/ lacks of this kind of machine, and write the figures of the documentation; Ctrl-C ends it, and it goes on where it was (EFFORT=quick EXPERIMENTS='users pfcp')"
 	@echo "make instructions what a packet costs in instructions, which no other load changes (valgrind)"
 	@echo "make test-instructions  that a packet takes no more of them than is recorded, by 3 %"
 	@echo "make fuzz         fuzz every parser and a gateway for a minute each (FUZZ_SECONDS=60)"
@@ -56,6 +57,8 @@ source:
 	scripts/layers
 	scripts/audit_test.py
 	scripts/audit
+	scripts/measurements_test.py
+	scripts/measurements --check
 	@! grep -rniE "$(WORDS)" docs crates --include=*.md --include=*.rs || \
 		{ echo "say who it is: a node, a user, a caller (docs/glossary.md)"; exit 1; }
 	$(CARGO) fmt --all --check
@@ -110,6 +113,15 @@ test-vm: build
 bench-quick:
 	@scripts/prepare bench
 	$(CARGO) run --release --locked -p weft-rig --bin bench-quick
+
+# Figures are written of what there is, whatever ended the bench.
+EFFORT := full
+EXPERIMENTS := all
+results: build
+	@scripts/prepare bench
+	@scripts/prepare instructions
+	$(WEFT) bench $(EXPERIMENTS) --$(EFFORT) --resume --by-machine --out results; \
+		ended=$$?; scripts/measurements && exit $$ended
 
 instructions: build
 	@scripts/prepare instructions
