@@ -120,7 +120,7 @@ EXPERIMENTS := all
 results: build
 	@scripts/prepare bench
 	@scripts/prepare instructions
-	$(WEFT) bench $(EXPERIMENTS) --$(EFFORT) --resume --by-machine --out results; \
+	trap : INT; $(WEFT) bench $(EXPERIMENTS) --$(EFFORT) --resume --by-machine --out results; \
 		ended=$$?; scripts/measurements && exit $$ended
 
 instructions: build
