@@ -144,7 +144,7 @@ pub struct Proxy {
     recovery: Time,
     nodes: BTreeMap<u16, Node>,
     by_address: HashMap<IpAddr, u16>,
-    /// Nodes of the last life that are not among the nodes yet.
+    /// Nodes of the last life that are not among the nodes yet, and those that are not any more.
     remembered: BTreeMap<u16, NodeRecord>,
     peers: BTreeMap<NodeKey, ControlPlane>,
     /// Elements of applications (Application ID's PFDs), by name, and how often they have changed.

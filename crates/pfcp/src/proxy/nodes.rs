@@ -127,19 +127,25 @@ impl Proxy {
         let Some(node) = self.nodes.remove(&number) else { return };
         tracing::info!(node = %node.plan.name, "N4: a node is no more");
         self.by_address.retain(|_, known| *known != number);
-        self.keep_node(number);
-        if node.record.is_some() && !node.is_given_up() {
-            self.tell_loss(now, number);
+        if let Some(record) = node.record {
+            self.remember_gone(now, number, record);
         }
     }
 
     /// Nodes that were there in the proxy's last life, and are not any more.
     pub(super) fn forget_remembered(&mut self, now: u64) {
-        for (number, record) in std::mem::take(&mut self.remembered) {
-            self.keep_node(number);
-            if !record.is_given_up {
-                self.tell_loss(now, number);
-            }
+        let remembered = self.remembered.iter().map(|(number, record)| (*number, *record));
+        let gone: Vec<_> = remembered.filter(|(_, record)| !record.is_given_up).collect();
+        gone.into_iter().for_each(|(number, record)| self.remember_gone(now, number, record));
+    }
+
+    /// The sessions of a node are gone, and it may be back: one that has them still has to let
+    /// them go first.
+    fn remember_gone(&mut self, now: u64, number: u16, record: NodeRecord) {
+        self.remembered.insert(number, NodeRecord { is_given_up: true, ..record });
+        self.keep_node(number);
+        if !record.is_given_up {
+            self.tell_loss(now, number);
         }
     }
 

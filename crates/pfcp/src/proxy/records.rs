@@ -54,7 +54,10 @@ impl Proxy {
     }
 
     pub(super) fn keep_node(&mut self, number: u16) {
-        let record = self.nodes.get(&number).and_then(|node| node.record);
+        let record = match self.nodes.get(&number) {
+            Some(node) => node.record,
+            None => self.remembered.get(&number).copied(),
+        };
         let octets = record.map(|record| serde_json::to_vec(&record).unwrap_or_default());
         self.kept.push((key(NODE, &number.to_be_bytes()), octets));
     }

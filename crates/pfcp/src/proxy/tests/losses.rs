@@ -96,6 +96,34 @@ fn a_node_that_is_silent_for_its_lease_is_given_up_and_comes_back_empty() {
     assert_eq!(field.user(SMF, 2, [10, 45, 2, 1]).map(of), Ok(2));
 }
 
+/// A node that is taken out is lost with its sessions. One that carries on with them, and is a node
+/// again, lets them go before it gets others.
+#[test]
+fn a_node_that_is_taken_out_and_put_in_again_is_empty() {
+    for fails_over in [false, true] {
+        let mut field = Field::new(2);
+        field.associate(SMF);
+        let gone = field.user(SMF, 1, [10, 45, 2, 1]).unwrap();
+        field.told.clear();
+        let node = field.nodes.remove(&2).unwrap();
+        field.meet();
+        field.wait(SECOND);
+        assert_eq!(losses(&mut field), [(address(SMF), 2)]);
+        assert_eq!(field.answered(SMF, Some(gone), &delete()), Cause::SESSION_NOT_FOUND);
+        if fails_over {
+            field.fail_over();
+            field.wait(SECOND);
+            assert_eq!(losses(&mut field), [], "all have been told");
+        }
+        assert_eq!(node.bench.agent.len(), 1);
+        field.nodes.insert(2, node);
+        field.meet();
+        field.wait(3 * SECOND);
+        assert_eq!(field.sessions(), [0, 0]);
+        assert_eq!(field.user(SMF, 2, [10, 45, 2, 1]).map(of), Ok(2));
+    }
+}
+
 /// A short silence is none: nothing is told, and sessions are as they were.
 #[test]
 fn a_node_that_comes_back_in_time_has_its_sessions() {
