@@ -63,7 +63,8 @@ site: {node: $3, tls: {certificate: certificates/$1.pem, key: certificates/$1-ke
 
 write_files() {
     write_site || return 1
-    sed -i 's|, standbyFor: gateway-a||' "$work/site.yaml"
+    # Nodes register: no file has them.
+    sed -i '/^nodes:/,$d' "$work/site.yaml"
     write_node gateway-a 251 1
     write_node gateway-b 252 2
     cat >>"$work/site.yaml" <<YAML
@@ -71,8 +72,7 @@ membership: {lease: 10}
 n4:
   listen: [$UP4]
   peers: [10.9.0.0/24]
-  nodes:
-    gateway-a: {number: 1, address: 192.0.2.2}
+  register: true
   timers: {heartbeat: 500, t1: 500, n1: 3, lease: 5}
 YAML
     load_file "$work/smf.yaml" "$OTHER4" "$STATION4" "$SESSIONS" 600 "${SMF_RATE:-20}" \

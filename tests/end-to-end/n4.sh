@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # One N4 for many nodes: control planes see one user plane, and their sessions lie at a pair of
-# nodes and at a third and a fourth one. Nodes die, are cordoned, join and are given up underneath,
-# and so do controllers: sessions carry, reports come back on one association, and of what is lost
-# control planes are told.
+# nodes and at a third and a fourth one. Nodes die, are cordoned, join by an edit of the controller's
+# file or register, are given up and deleted underneath, and so do controllers: sessions carry,
+# reports come back on one association, and of what is lost control planes are told.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 # shellcheck source-path=SCRIPTDIR source=../lib/report.sh
@@ -19,7 +19,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 . ../lib/n4.sh
 
 PAIR4=192.0.2.101 # N4 of the pair, at whichever of the two
-UE1=10.45.1.7 UE2=10.45.2.7 UE3=10.45.2.8
+UE1=10.45.1.7 UE2=10.45.2.7 UE3=10.45.2.8 UE4=10.45.3.7
 LOADED=300 # sessions of `weft smf`
 LEASE=4    # seconds that a node may be silent
 declare -A at_station=([ue1]=10.0.0.2 [ue2]=10.0.0.3)
@@ -83,7 +83,7 @@ pair_is_at() {
 
 write_files() {
     local name number=0 side
-    write_site || return 1
+    write_site gateway-d || return 1
     for name in gateway-a gateway-b; do
         number=$((number + 1))
         user_plane "$work/$name.yaml" "$name" "$PAIR4" 251 10.45.1.0/24 \
@@ -92,19 +92,22 @@ state: {directory: state-$name}
 standby: {node: $number, tls: {certificate: certificates/$name.pem, key: certificates/$name-key.pem, authority: certificates/authority.pem, controller: site}}"
     done
     user_plane "$work/gateway-c.yaml" gateway-c 192.0.2.4 252 10.45.2.0/24 "limits: {users: 1000}"
-    user_plane "$work/gateway-d.yaml" gateway-d 192.0.2.5 253 10.45.3.0/24 "limits: {users: 1000}"
+    user_plane "$work/gateway-d.yaml" gateway-d 192.0.2.5 253 10.45.3.0/24 \
+        "limits: {users: 1000}
+site: {node: 4, tls: {certificate: certificates/gateway-d.pem, key: certificates/gateway-d-key.pem, authority: certificates/authority.pem, controller: site}}"
     for side in 1:192.0.2.1:control-a 2:192.0.2.9:control-b; do
         IFS=: read -r _ address name <<<"$side"
         sed -e "s|^records:.*|etcd: {endpoints: [\"http://192.0.2.200:2379\"], plaintext: true}\nreplica: {name: $name}|" \
             -e "s|^listen:.*|listen: $address:9471|" "$work/site.yaml" >"$work/$name.yaml"
         cat >>"$work/$name.yaml" <<YAML
   gateway-c: {number: 3, address: 192.0.2.4:9473}
+membership: {lease: 10}
 n4:
   listen: [$UP4, "$UP6"]
   peers: [10.9.0.0/24, "$SMF6/128"]
+  register: true
   nodes:
     gateway-a: {number: 1, address: $PAIR4}
-    gateway-c: {number: 3, address: 192.0.2.4}
   timers: {heartbeat: 500, t1: 500, n1: 3, lease: $LEASE}
 YAML
     done
@@ -147,6 +150,16 @@ launch_alone() {
     wait_until 30 grep -q "^node $1 is ready" "$work/$1.log" || { cat "$work/$1.log" && return 1; }
 }
 
+# launch_registering NAME SIDE ADDRESS: a node that says itself that it is one for N4.
+launch_registering() {
+    rm -f "$work/$1.log"
+    start_in "$2" "$work/$1.log" env WEFT_SOCKET="$work/$1.sock" "$WEFT" run "$work/$1.yaml" \
+        --handover-controller 192.0.2.1:9471,192.0.2.9:9471 --handover-listen "$3:9473" \
+        --handover-token-file "$work/node-token" --handover-advertise "$3:9473"
+    running[$1]=$started
+    wait_until 30 grep -q "^node $1 is ready" "$work/$1.log" || { cat "$work/$1.log" && return 1; }
+}
+
 n4() { curl -sS --max-time 5 --unix-socket "$work/weft/$leader.controller" http://weft/v1/n4; }
 
 # is_so FILTER: N4 is so.
@@ -164,10 +177,20 @@ state() { so ".nodes[] | select(.name == \"$1\") | .state == \"$2\""; }
 
 carries() { wait_until 30 in_ns a ping -q -c 1 -W 1 -I "$1" "$ADDRESS_B4" && lossless a -I "$1" "$ADDRESS_B4"; }
 
+# joins_by_edit: a node that no file names is none behind N4, and one that a file names is.
+joins_by_edit() {
+    local name
+    launch_alone gateway-c nc && so '[.nodes[].name] == ["gateway-a"]' || return 1
+    for name in control-a control-b; do
+        sed -i 's|^    gateway-a: {number: 1, .*|&\n    gateway-c: {number: 3, address: 192.0.2.4}|' "$work/$name.yaml"
+    done
+    state gateway-c up
+}
+
 lay_out && write_files || { fail "the site is laid out" "" && close_report && exit 1; }
 try "etcd starts" launch_etcd
 try "the controller starts" launch_controller control-a ctl || { cat "$work/control-a.log"; close_report; exit 1; }
-try "a node behind N4" launch_alone gateway-c nc && try "answers" state gateway-c up || { cat "$work"/*.log; close_report; exit 1; }
+try "a node joins by an edit" joins_by_edit || { cat "$work"/*.log; close_report; exit 1; }
 try "a pair behind N4" launch_a && try "owns its users" wait_until 30 owns gateway-a && try "and answers" state gateway-a up ||
     { cat "$work"/*.log; close_report; exit 1; }
 try "a control plane on Scapy" start_control_plane smf scapy c "$SMF4" "$UP4"
@@ -183,16 +206,15 @@ check "counts are at nodes" so '[.nodes[].sessions] == [1, 1]'
 
 # --- nodes come and go ----------------------------------------------------------
 
-# joined: a node that starts later gets the association, and sessions by its share.
+# joined: a node that registers gets the association, and sessions by its share, without an edit.
 joined() {
-    local name
-    for name in control-a control-b; do
-        sed -i 's|^    gateway-c: {number: 3, address: 192.0.2.4}$|&\n    gateway-d: {number: 4, address: 192.0.2.5}|' "$work/$name.yaml"
-    done
-    launch_alone gateway-d nd && state gateway-d up &&
-        so '.nodes[] | select(.name == "gateway-d") | .associations == 1' || return 1
+    launch_registering gateway-d nd 192.0.2.5 && state gateway-d up && is_registered &&
+        wait_until 10 grep -q 'the node is behind N4' "$work/gateway-d.log" || return 1
     spread smf 10.46.1 16 && is_spread 4
 }
+
+# is_registered: with its own number, and the association.
+is_registered() { so '.nodes[] | select(.name == "gateway-d") | .registered and .number == 4 and .associations == 1'; }
 
 # spread CONTROL-PLANE NETWORK MANY: sessions with addresses of no node's pool.
 spread() {
@@ -231,6 +253,21 @@ standby_takes_over() {
     carries "$UE1" && state gateway-a up && idle_and_paged smf ue1 "$UE1" "${at_station[ue1]}" 0x6001 &&
         equal "Recovery Time Stamp" "$recovery" "$(of_recovery)" &&
         ! events smf '.event == "set-deletion"' | grep .
+}
+
+# is_deleted: a node that had registered is taken out, its sessions are lost, and control planes are
+# told. Once it registers again it has its number again.
+is_deleted() {
+    accepted smf "$(establish last "$UE4" "$ADDRESS_A4" 0x600a)" || return 1
+    "$WEFT" delete member gateway-d --controller "$leader" >"$work/refused" 2>&1 && return 1
+    grep -q 'it is connected' "$work/refused" || { cat "$work/refused" && return 1; }
+    mark smf
+    kill_and_wait gateway-d
+    wait_until 10 "$WEFT" delete member gateway-d --controller "$leader" &&
+        reported smf '.event == "set-deletion"' 30 && so '[.nodes[].name] == ["gateway-a", "gateway-c"]' &&
+        refused_with 65 smf '{"do": "modify", "session": "last", "query": [1]}' || return 1
+    launch_registering gateway-d nd 192.0.2.5 && state gateway-d up && is_registered &&
+        accepted smf "$(establish anew "$UE4" "$ADDRESS_A4" 0x600b)" && equal "sessions" 1 "$(one_has 4)" && carries "$UE1"
 }
 
 # kill_and_wait NAME: also of a process that another shell has started.
@@ -315,7 +352,7 @@ garbage() {
     accepted smf '{"do": "modify", "session": "ue1", "query": [1]}' && carries "$UE1"
 }
 
-try "a node joins: it gets the association, and sessions" joined
+try "a node registers: it gets the association, and sessions" joined
 check "one that is cordoned gets none" cordoned
 check "control planes by IPv6, and each its own sessions" others_too
 check "one in Go" in_go
@@ -325,5 +362,6 @@ try "the pair's standby stands by" launch_b
 check "the pair's node is killed: its standby has its sessions" standby_takes_over
 try "the leading controller is killed: sessions and reports go on" leader_is_killed
 check "a node loses its sessions, or is gone: control planes are told" node_is_lost
+check "a node is deleted, and registers again" is_deleted
 check "control planes found nothing that they could not read" understood smf
 close_report

@@ -2,6 +2,8 @@
 //!
 //! The proxy itself is `weft-pfcp`'s, which is above this crate; the program connects the two.
 
+pub mod nodes;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +19,8 @@ const N4: Kind = Kind(20);
 const VERSION: u8 = 1;
 /// Octets of a part: records in etcd are short.
 const PART: usize = 900;
+/// UDP port at which nodes listen.
+pub(crate) const PORT: u16 = 8805;
 
 /// How N4 is served, as the file says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +33,10 @@ pub struct N4 {
     pub node_id: Result<IpAddr, String>,
     /// Networks of control planes; none for any.
     pub peers: Vec<(IpAddr, u8)>,
-    /// The nodes.
+    /// The nodes that the file names.
     pub nodes: Vec<N4Node>,
+    /// Whether others register.
+    pub registers: bool,
     /// Time between heartbeats.
     pub heartbeat: Duration,
     /// T1.
@@ -73,6 +79,19 @@ pub struct N4NodeView {
     pub most: u32,
     /// Control planes that it is associated with.
     pub associations: usize,
+    /// Whether it has registered, and is not in the controller's file.
+    #[serde(default)]
+    pub registered: bool,
+}
+
+/// A node that registers and cannot be behind N4.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct N4RefusedView {
+    /// Its name.
+    pub node: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// A control plane as it is shown.
@@ -93,6 +112,9 @@ pub struct N4PeerView {
 pub struct N4View {
     /// The nodes, by number.
     pub nodes: Vec<N4NodeView>,
+    /// Nodes that register and cannot be behind N4.
+    #[serde(default)]
+    pub refused: Vec<N4RefusedView>,
     /// Control planes.
     pub control_planes: Vec<N4PeerView>,
     /// What was counted since this controller leads, by name.
@@ -119,6 +141,20 @@ impl N4 {
     /// The node of that name.
     pub fn node(&self, name: &str) -> Option<&N4Node> {
         self.nodes.iter().find(|node| node.name == name)
+    }
+
+    /// Whether an address is in a network of control planes that the file names.
+    pub fn is_of_peers(&self, address: IpAddr) -> bool {
+        let bits = |address: IpAddr| match address {
+            IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        self.peers.iter().any(|(network, length)| {
+            let own = if network.is_ipv4() { 32 } else { 128 };
+            let differs = bits(*network) ^ bits(address);
+            let behind = own - u32::from(*length).min(own);
+            network.is_ipv4() == address.is_ipv4() && differs.checked_shr(behind).unwrap_or(0) == 0
+        })
     }
 }
 

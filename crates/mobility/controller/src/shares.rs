@@ -78,6 +78,11 @@ impl ShareRecord {
     pub fn at(&self) -> &str {
         self.holder.as_ref().map_or(&self.home, |holder| &holder.name)
     }
+
+    /// Whether the node of that name has it, and is not its home.
+    pub fn is_held_by(&self, name: &str) -> bool {
+        self.holder.as_ref().is_some_and(|holder| holder.name == name)
+    }
 }
 
 /// All that are kept, by number.

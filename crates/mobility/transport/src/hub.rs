@@ -11,7 +11,7 @@ use weft_mobility_protocol::{Envelope, NodeId};
 
 use crate::channel::Channel;
 use crate::hello::{HelloError, PeerAddress};
-use crate::note::{Load, Note, Process, Registered, Report, Share, Upgrade};
+use crate::note::{Load, N4Note, Note, Process, Question, Registered, Report, Share, Upgrade};
 use crate::options::Options;
 use crate::stream::Ended;
 
@@ -40,6 +40,11 @@ pub enum Event {
     Process(NodeId, Process),
     /// A node, or the controller, has said a step of a share's move.
     Share(NodeId, Share),
+    /// The controller asks something.
+    Asked(Question),
+    /// A node has said where control planes would find it, or the controller what the node is
+    /// behind N4.
+    N4(NodeId, N4Note),
 }
 
 /// Who is given what arrives; false when there is no room for it.
@@ -209,9 +214,12 @@ impl Hub {
         Some(peer)
     }
 
-    /// Where others are, as the controller tells.
+    /// Where others are, as the controller tells; and what it asks.
     pub fn learn(self: &Arc<Hub>, places: Vec<PeerAddress>) {
         for place in places {
+            if let Some(question) = Question::of(&place) {
+                self.tell(Event::Asked(question));
+            }
             let stranger = ![self.options.node, NodeId::CONTROLLER].contains(&place.node);
             if let Some(peer) = self.peer(place.node).filter(|_| stranger) {
                 *locked(&peer.place) = Some(place);
@@ -272,6 +280,10 @@ impl Hub {
             {
                 self.tell(Event::Share(from, share));
             }
+            (Note::N4(said), true, false) if self.options.admits => {
+                self.tell(Event::N4(from, said));
+            }
+            (Note::N4(said), false, true) => self.tell(Event::N4(from, said)),
             _ => return Err(HelloError::Value.into()),
         }
         Ok(())

@@ -5,6 +5,7 @@ mod handover;
 mod leaving;
 mod life;
 mod orders;
+mod questions;
 mod settings;
 mod share;
 mod spare;

@@ -185,6 +185,16 @@ fn n4_is_read_whole() {
     let named = N4.replace("  peers", "  nodeId: upf.example\n  peers");
     let named = Configuration::read(&format!("{FILE}{named}"), "c.yaml").unwrap().n4.unwrap();
     assert_eq!(named.node_id, Err("upf.example".to_owned()));
+    let open =
+        format!("{FILE}membership: {{}}\n{}", N4.replace("  nodes:", "  register: true\n  nodes:"));
+    let open = Configuration::read(&open, "c.yaml").unwrap().n4.unwrap();
+    assert!(open.registers && !read.registers && open.nodes == read.nodes);
+    for (address, is_of_peers) in [("10.0.0.7", true), ("10.0.1.7", false), ("::10.0.0.7", false)] {
+        assert_eq!(read.is_of_peers(address.parse().unwrap()), is_of_peers, "{address}");
+    }
+    let any = N4 { peers: vec![("::".parse().unwrap(), 0)], ..read };
+    assert!(any.is_of_peers("2001:db8::1".parse().unwrap()));
+    assert!(!any.is_of_peers("10.0.0.7".parse().unwrap()));
 }
 
 #[test]
@@ -203,6 +213,19 @@ fn what_cannot_be_of_n4_is_told() {
         let text = format!("{FILE}{}", N4.replace(right, wrong));
         let mistakes = Configuration::read(&text, "c.yaml").unwrap_err().to_string();
         assert!(mistakes.contains(said), "{wrong}: {mistakes}");
+    }
+    let peers = "  peers: [10.0.0.0/24]\n";
+    let nodes = N4.split("  nodes:").next().unwrap();
+    for (n4, said) in [
+        (nodes.to_owned(), "no nodes are behind N4: name them in `nodes`"),
+        (format!("{nodes}  register: true\n"), "nodes register only where they may join"),
+        (
+            format!("membership: {{}}\n{}  register: true\n", nodes.replace(peers, "")),
+            "name the networks of control planes in `peers`",
+        ),
+    ] {
+        let mistakes = Configuration::read(&format!("{FILE}{n4}"), "c.yaml").unwrap_err();
+        assert!(mistakes.to_string().contains(said), "{n4}: {mistakes}");
     }
     let pair = FILE.replace("'192.0.2.2:9473'", "'192.0.2.2:9473', standbyFor: gateway");
     let pair = pair.split("users:").next().unwrap();

@@ -262,8 +262,14 @@ pub struct N4File {
     /// Networks of control planes. Others are not answered; without any, all are.
     #[serde(default)]
     pub peers: Vec<Subnet>,
-    /// The nodes by name. A node that is in `nodes` above as well, or registers, can be cordoned.
-    pub nodes: Entries<N4NodeFile>,
+    /// The nodes by name; may be left out where nodes register. A node that is in `nodes` above as
+    /// well, or registers, can be cordoned.
+    pub nodes: Option<Entries<N4NodeFile>>,
+    /// Lets nodes that register (`membership`), and have this controller among `pfcp.proxies`, be
+    /// behind N4 without an entry in `nodes`. What `nodes` says of a name, a number or an address
+    /// holds.
+    #[serde(default)]
+    pub register: bool,
     /// How long the controller waits.
     #[serde(default)]
     pub timers: N4Timers,

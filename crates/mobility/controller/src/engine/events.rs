@@ -31,7 +31,8 @@ pub struct Happening {
     /// `rollout-failed`, `rollout-complete`: of documents. `spread`: users go to the node, as
     /// others carry more. `upgraded`: another process of the node runs. `upgrade-complete`,
     /// `upgrade-failed`, `upgrade-cancelled`: of the site. `n4-up`, `n4-silent`, `n4-cordoned`,
-    /// `n4-leaving`, `n4-restarted`, `n4-given-up`: of a node behind N4. `n4-share-moved`,
+    /// `n4-leaving`, `n4-restarted`, `n4-given-up`: of a node behind N4. `n4-registered`: a
+    /// node is behind N4, as it has registered. `n4-refused`: it cannot be. `n4-share-moved`,
     /// `n4-share-stays`: of a share, and the node that has it.
     pub event: String,
     /// The user.
@@ -88,6 +89,11 @@ impl Happening {
     /// A node behind N4 is otherwise than before.
     pub fn n4(node: String, state: &str) -> Happening {
         Happening::new(&format!("n4-{state}"), None, Some(node))
+    }
+
+    /// A node that registers cannot be behind N4.
+    pub fn not_behind_n4(node: String, why: String) -> Happening {
+        Happening { reason: Some(why), ..Happening::n4(node, "refused") }
     }
 
     /// A node has registered.

@@ -159,11 +159,12 @@ impl Handle {
             | Event::Reported(..)
             | Event::Loaded(..)
             | Event::Process(..)
-            | Event::Share(..) => {
+            | Event::Share(..)
+            | Event::N4(..) => {
                 return self.deliver_unless_full(event);
             }
             // Of a node only.
-            Event::Settings(..) | Event::Upgrade(_) => return false,
+            Event::Settings(..) | Event::Upgrade(_) | Event::Asked(_) => return false,
         };
         if matches!(message, Some(Message::Handover { step: Step::Contexts(_), .. })) {
             return false;

@@ -69,7 +69,7 @@ impl Leases {
 }
 
 /// Why a node cannot be removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotRemoved {
     /// It is in the controller's file.
     #[error("it is in the controller's file: take it out there")]
@@ -82,6 +82,12 @@ pub enum NotRemoved {
         "it has users, or is the anchor of some: drain it, or say who takes them (`weft ctl gone`)"
     )]
     Users,
+    /// Another node has its PFCP sessions.
+    #[error("its share of N4 is at {0}, with all sessions: drain {0}, or delete that node")]
+    Share(String),
+    /// Its PFCP sessions, or another node's, are on their way.
+    #[error("a share of N4 moves from or to it; try again")]
+    Moves,
 }
 
 impl Engine {
@@ -152,7 +158,7 @@ impl Engine {
         self.machine.users_at(node, User(0)).next().is_some()
     }
 
-    /// A node that had registered is one no longer.
+    /// A node that had registered is one no longer. Its PFCP sessions are lost.
     ///
     /// # Errors
     /// [`NotRemoved`].
@@ -166,6 +172,14 @@ impl Engine {
         if self.machine.is_anchor(node) || self.has_users(node) {
             return Err(NotRemoved::Users);
         }
+        if let Some(holder) = self.shares.elsewhere(&member.name) {
+            return Err(NotRemoved::Share(holder.to_owned()));
+        }
+        if self.shares.moves_at(&member.name) {
+            return Err(NotRemoved::Moves);
+        }
+        self.lose_share(&member.name);
+        self.forget_behind(&member.name);
         self.changes.push(journal::no_member(member.number));
         self.members.forget(node);
         self.transport.displace(node);

@@ -11,10 +11,10 @@ mod events;
 mod inputs;
 mod load;
 mod membership;
+mod n4;
 mod orders;
 mod pairs;
 mod seeds;
-mod shares;
 mod upgrade;
 mod view;
 
@@ -44,9 +44,9 @@ pub use events::{Happening, Watcher};
 pub use inputs::{Answer, Handle, Input, Question, Stopped};
 pub use load::NodeLoad;
 pub use membership::NotRemoved;
+pub use n4::{NotBehind, NotMoved};
 pub use orders::{Order, OrderError, Ways};
 pub use pairs::PairView;
-pub use shares::NotMoved;
 pub use upgrade::NotBegun;
 pub use view::{NodeView, UserView};
 
@@ -55,9 +55,9 @@ use desired::Desired;
 use events::Events;
 use load::Loads;
 use membership::Leases;
+use n4::{Behind, Shares};
 use orders::Orders;
 use seeds::Seeds;
-use shares::Shares;
 use upgrade::Upgrading;
 
 /// Inputs that are taken before records are made durable.
@@ -109,6 +109,8 @@ pub struct Engine {
     balance: Balance,
     upgrading: Upgrading,
     n4: N4Records,
+    /// Nodes behind N4 that have registered.
+    behind: Behind,
     shares: Shares,
     /// Nodes that are welcome once their registration is durable.
     joining: Vec<PeerAddress>,
@@ -158,6 +160,7 @@ impl Engine {
             balance: Balance::new(now),
             upgrading: Upgrading::new(recovered.upgrade.clone(), &clock),
             n4: recovered.n4.clone(),
+            behind: Behind::new(recovered.n4_nodes.clone(), &configuration, now),
             shares: Shares::new(recovered.shares.clone(), now),
             joining: Vec::new(),
             unfit: HashSet::new(),
@@ -187,6 +190,7 @@ impl Engine {
             engine.drive(|machine, out| machine.still_gone(node, incarnation, successor, out));
         }
         engine.look_at_orders();
+        engine.forget_strangers_behind();
         engine
     }
 
@@ -295,10 +299,12 @@ impl Engine {
                 self.desired.connected(&name, true, self.clock.now());
                 self.upgrading.connected(&name, self.clock.now());
                 self.tell_event(Happening::connected(name, true));
+                self.ask_for_n4(node);
                 self.drive(|machine, out| machine.probe(node, out));
             }
             Event::Lost(node) => {
                 self.loads.forget(node);
+                self.forget_for_n4(node);
                 self.leases.connected(node, false, self.clock.now());
                 let name = self.name(node);
                 self.desired.connected(&name, false, self.clock.now());
@@ -309,8 +315,9 @@ impl Engine {
             Event::Loaded(node, load) => self.loads.said(node, load, self.clock.now()),
             Event::Process(node, said) => self.said_process(node, said),
             Event::Share(node, said) => self.said_share(node, said),
+            Event::N4(node, said) => self.said_n4(node, &said),
             // Of a node only.
-            Event::Settings(..) | Event::Upgrade(_) => {}
+            Event::Settings(..) | Event::Upgrade(_) | Event::Asked(_) => {}
         }
     }
 

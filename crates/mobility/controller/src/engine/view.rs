@@ -8,7 +8,6 @@ use weft_mobility_protocol::output::Counter;
 use weft_mobility_protocol::{Leg, NodeId, User};
 
 use super::Engine;
-use super::events::Happening;
 use super::load::NodeLoad;
 use crate::journal::{Entry, Gone};
 
@@ -127,31 +126,6 @@ impl Engine {
             }
         };
         self.members.all().into_iter().map(node).collect()
-    }
-
-    /// What N4 has to remember.
-    pub fn n4_records(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        self.n4.all()
-    }
-
-    /// Remembers for N4: durable when the engine answers.
-    pub fn keep_n4(&mut self, kept: Vec<(Vec<u8>, Option<Vec<u8>>)>) {
-        for (key, octets) in kept {
-            let changes = self.n4.take(key, octets);
-            self.changes.extend(changes);
-        }
-    }
-
-    /// A node behind N4 is otherwise than before: it is told to those who listen.
-    pub fn tell_n4(&mut self, node: String, state: &str) {
-        self.tell_event(Happening::n4(node, state));
-    }
-
-    /// Whether a node takes no further sessions, and what it can carry, by its name; none of a
-    /// node that the controller does not know.
-    pub fn standing_of(&self, name: &str) -> Option<(bool, u64)> {
-        let member = self.members.named(name).and_then(|number| self.members.get(number))?;
-        Some((self.is_cordoned(member.number), member.capacity))
     }
 
     pub(super) fn successor(&self, node: NodeId) -> Option<NodeId> {

@@ -21,6 +21,7 @@ use weft_state::{Change, Kind, Owner, RecordStore, Role, StateError, Store};
 
 use crate::members::Member;
 use crate::n4::N4Records;
+use crate::n4::nodes::N4NodeRecords;
 use crate::pair::PairRecord;
 use crate::shares::ShareRecords;
 
@@ -134,6 +135,8 @@ pub struct Recovered {
     pub upgrade: Records,
     /// What N4 is to remember.
     pub n4: N4Records,
+    /// Numbers of nodes behind N4, and those that have registered.
+    pub n4_nodes: N4NodeRecords,
     /// Shares of N4 that are not at home, or move.
     pub shares: ShareRecords,
     /// The lowest epoch that has not been given.
@@ -256,6 +259,7 @@ impl Journal {
         recovered.history = History::read(store.as_ref())?;
         recovered.upgrade = Records::read(store.as_ref())?;
         recovered.n4 = N4Records::read(store.as_ref())?;
+        recovered.n4_nodes = N4NodeRecords::read(store.as_ref())?;
         recovered.shares = ShareRecords::read(store.as_ref())?;
         let orders = recovered.orders.clone();
         Ok((Journal { store, orders, records, changes: 0 }, recovered))

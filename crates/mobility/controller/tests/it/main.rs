@@ -6,6 +6,7 @@ mod documents;
 mod field;
 mod members;
 mod moves;
+mod n4;
 mod replicas;
 mod shares;
 mod upgrade;

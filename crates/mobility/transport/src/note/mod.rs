@@ -20,16 +20,24 @@
 //!   kind 7  share        0..16 the move, or the process of a spare node, 16 what is said, 17..19
 //!                        number of the share, 19..23 packets dropped, 23 octets of a name, 24
 //!                        octets of an address, then both, then a reason as text
+//!   kind 8  N4           0..2 the node's number, or 0, 2 how many addresses, 3.. each in 16
+//!                        octets, then why the node is not behind N4 as text
 //! ```
+//! A place of number 0 is a [question](Question) of the controller. Kind 8 is said to it by nodes that it
+//! has asked.
 //! A node of a release that does not know kind 5 ends its connection, and makes a new one. Kind 7 is
 //! said to nodes only that have said one themselves, or that an operator drains.
 //! A generation is a number that settings have by what they say; 0 stands for none.
 
+mod n4;
+mod question;
 mod share;
 mod upgrade;
 
 use weft_mobility_protocol::NodeId;
 
+pub use self::n4::N4Note;
+pub use self::question::Question;
 pub use self::share::{Share, ShareStep};
 pub use self::upgrade::{Attempt, Process, Upgrade, UpgradeMethod};
 use crate::hello::{self, HelloError, PeerAddress};
@@ -44,7 +52,7 @@ pub const MOST: usize = 1 << 20;
 /// What is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// By a controller: where others are.
+    /// By a controller: where others are, or what it [asks](Question).
     Places(Vec<PeerAddress>),
     /// By a controller: how a node is to run.
     Settings {
@@ -63,6 +71,8 @@ pub enum Note {
     Process(Process),
     /// By both: a step of a share's move.
     Share(Share),
+    /// By a node: where control planes would find it. By a controller: what it is behind N4.
+    N4(N4Note),
 }
 
 /// How a node runs.
@@ -156,6 +166,7 @@ impl Note {
             Note::Upgrade(upgrade) => (5, upgrade.emit()),
             Note::Process(process) => (6, process.emit()),
             Note::Share(share) => (7, share.emit()),
+            Note::N4(said) => (8, said.emit()),
         };
         if said.len() > MOST {
             return None;
@@ -173,7 +184,7 @@ impl Note {
     pub fn parse(octets: &[u8]) -> Result<Option<(Note, usize)>, HelloError> {
         let Some((head, rest)) = octets.split_first_chunk::<HEAD>() else { return Ok(None) };
         let length = u32::from_be_bytes([head[4], head[5], head[6], head[7]]) as usize;
-        if head[0] != TAG || !(1..=7).contains(&head[1]) || head[2..4] != [0, 0] || length > MOST {
+        if head[0] != TAG || !(1..=8).contains(&head[1]) || head[2..4] != [0, 0] || length > MOST {
             return Err(HelloError::Value);
         }
         let Some(said) = rest.get(..length) else { return Ok(None) };
@@ -187,6 +198,7 @@ impl Note {
             5 => Note::Upgrade(Upgrade::parse(said)?),
             6 => Note::Process(Process::parse(said)?),
             7 => Note::Share(Share::parse(said)?),
+            8 => Note::N4(N4Note::parse(said)?),
             _ => {
                 let (generation, said) = number(said)?;
                 let (refused, said) = number(said)?;
@@ -343,7 +355,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_comes_is_read_or_refused(mut octets: Vec<u8>, kind in 0_u8..8, length in 0_u8..40) {
+        fn whatever_comes_is_read_or_refused(mut octets: Vec<u8>, kind in 0_u8..10, length in 0_u8..40) {
             let _ = Registration::parse(&octets);
             let _ = Note::parse(&octets);
             let head = [TAG, kind, 0, 0, 0, 0, 0, length];

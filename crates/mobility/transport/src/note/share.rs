@@ -108,7 +108,7 @@ impl Share {
 }
 
 /// As many octets, at the boundary of a character.
-fn cut(text: &str, most: usize) -> &[u8] {
+pub(super) fn cut(text: &str, most: usize) -> &[u8] {
     let mut ends = (0..=text.len().min(most)).rev();
     let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     &text.as_bytes()[..end]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use weft_mobility_protocol::{Envelope, Epoch, Incarnation, Leg, Message, NodeId, Step, User};
 use weft_mobility_transport::hello::Hello;
+use weft_mobility_transport::note::{N4Note, Note, Question};
 use weft_mobility_transport::{
     Event, Options, PeerAddress, Sender, Statistics, Timing, Token, Transport,
 };
@@ -283,6 +284,33 @@ fn hostile_octets_end_their_connection_and_no_other() {
 
     b.sender().send(envelope(NodeId(2), CONTROLLER, 9, Step::Moved));
     assert_eq!(controller.message(), envelope(NodeId(2), CONTROLLER, 9, Step::Moved));
+}
+
+/// A question reaches a node, and no place comes of it; what the node says is heard where nodes may
+/// register, and ends the connection elsewhere.
+#[test]
+fn a_node_is_asked_and_answers() {
+    for admits in [true, false] {
+        let places = vec![place(1, "a", free())];
+        let controller = start(Options { places, admits, ..options(CONTROLLER, "controller") });
+        let a = node(1, "a", local(0), controller.transport.address());
+        let unknown = PeerAddress { address: "what".to_owned(), ..Question::N4.place() };
+        let question = Note::Places(vec![unknown, Question::N4.place()]);
+        until("a connection", || controller.sender().note(NodeId(1), &question));
+        a.wait(&Event::Asked(Question::N4));
+        let said = N4Note { addresses: vec![local(0).ip()], ..N4Note::default() };
+        assert!(a.sender().note(CONTROLLER, &Note::N4(said.clone())));
+        if !admits {
+            until("a violation", || controller.sender().statistics().violations == 1);
+            continue;
+        }
+        controller.wait(&Event::N4(NodeId(1), said));
+        let answer = N4Note { number: 7, ..N4Note::default() };
+        assert!(controller.sender().note(NodeId(1), &Note::N4(answer.clone())));
+        a.wait(&Event::N4(CONTROLLER, answer));
+        // It dials the controller still, as before.
+        assert!(a.sender().is_connected(CONTROLLER));
+    }
 }
 
 #[test]

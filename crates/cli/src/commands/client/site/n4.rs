@@ -15,12 +15,14 @@ pub fn show(client: &Client, format: Format) -> Result<(), Failure> {
     if format == Format::Json {
         return members::as_json(&view);
     }
-    let mut table =
-        Table::new(&["node", "state", "address", "SEIDs", "sessions", "most", "associations"], 4);
+    let head =
+        ["node", "state", "named by", "address", "SEIDs", "sessions", "most", "associations"];
+    let mut table = Table::new(&head, 5);
     for node in &view.nodes {
         table.row([
             node.name.clone(),
             node.state.clone(),
+            if node.registered { "itself" } else { "file" }.to_owned(),
             node.address.clone(),
             format!("{:04x}…", node.number),
             node.sessions.to_string(),
@@ -29,6 +31,9 @@ pub fn show(client: &Client, format: Format) -> Result<(), Failure> {
         ]);
     }
     output::print(&table.text())?;
+    for one in &view.refused {
+        output::line(&format!("{} is not behind N4: {}", one.node, one.reason))?;
+    }
     let up = view.control_planes.iter().filter(|one| one.up).count();
     let all = counted(view.control_planes.len() as u64, "control plane");
     output::line(&format!("{all}, of which {up} answer"))

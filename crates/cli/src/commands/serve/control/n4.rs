@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use weft_mobility_controller::config::Configuration;
 use weft_mobility_controller::engine::{Engine, Handle};
-use weft_mobility_controller::n4::{N4, N4Node, N4NodeView, N4PeerView, N4Shown, N4View};
+use weft_mobility_controller::n4::{
+    N4, N4Node, N4NodeView, N4PeerView, N4RefusedView, N4Shown, N4View,
+};
 use weft_pfcp::proxy::server::{Kept, ProxyServer, Site};
 use weft_pfcp::proxy::show::ProxyView;
 use weft_pfcp::proxy::{NodePlan, ProxyId, Settings};
@@ -128,7 +130,16 @@ fn begin(
 }
 
 /// The nodes as the engine has said last.
-type Plans = Arc<Mutex<Option<Vec<NodePlan>>>>;
+type Plans = Arc<Mutex<Option<Planned>>>;
+
+/// What the engine says of nodes.
+struct Planned {
+    plans: Vec<NodePlan>,
+    /// Numbers of those that have registered.
+    registered: Vec<u16>,
+    /// Those that cannot be behind N4, and why.
+    refused: Vec<N4RefusedView>,
+}
 
 /// The nodes of the controller's file, which may be edited meanwhile.
 #[derive(Clone)]
@@ -165,7 +176,7 @@ impl Nodes {
 
 impl Nodes {
     /// The nodes, with what the engine knows of them; none where there is no engine.
-    fn plans(&self, handle: &Handle) -> Option<Vec<NodePlan>> {
+    fn plans(&self, handle: &Handle) -> Option<Planned> {
         let nodes = self.get();
         let planned = move |engine: &mut Engine| {
             let planned = engine.n4_plans(nodes);
@@ -181,7 +192,12 @@ impl Nodes {
                 is_moving: moves(node.number),
                 capacity,
             };
-            planned.into_iter().map(plan).collect()
+            let refused = engine.n4_refused().into_iter();
+            Planned {
+                plans: planned.into_iter().map(plan).collect(),
+                registered: engine.n4_registered(),
+                refused: refused.map(|(node, reason)| N4RefusedView { node, reason }).collect(),
+            }
         };
         handle.ask_and_wait(planned).ok()
     }
@@ -213,6 +229,10 @@ struct OfController {
 }
 
 impl OfController {
+    fn planned(&self) -> MutexGuard<'_, Option<Planned>> {
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Tells which nodes are otherwise than when they were shown last.
     fn tell(&self, view: &ProxyView) {
         let before = self.shown.get().unwrap_or_default().nodes;
@@ -232,7 +252,7 @@ impl OfController {
 
 impl Site for OfController {
     fn nodes(&self) -> Option<Vec<NodePlan>> {
-        self.plans.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.planned().as_ref().map(|planned| planned.plans.clone())
     }
 
     fn keep(&self, kept: Vec<Kept>, done: Box<dyn FnOnce() + Send>) {
@@ -241,6 +261,11 @@ impl Site for OfController {
     }
 
     fn show(&self, view: ProxyView) {
+        let planned = self.planned();
+        let registered = planned.as_ref().map(|planned| planned.registered.clone());
+        let refused = planned.as_ref().map(|planned| planned.refused.clone());
+        drop(planned);
+        let registered = registered.unwrap_or_default();
         let node = |node: weft_pfcp::proxy::show::ProxiedNode| N4NodeView {
             name: node.name,
             number: node.number,
@@ -249,6 +274,7 @@ impl Site for OfController {
             sessions: node.sessions,
             most: node.most,
             associations: node.associations,
+            registered: registered.contains(&node.number),
         };
         let peer = |peer: weft_pfcp::proxy::show::ProxiedPeer| N4PeerView {
             node: peer.node,
@@ -258,6 +284,7 @@ impl Site for OfController {
         self.tell(&view);
         self.shown.set(Some(N4View {
             nodes: view.nodes.into_iter().map(node).collect(),
+            refused: refused.unwrap_or_default(),
             control_planes: view.peers.into_iter().map(peer).collect(),
             counts: view.counts.named().map(|(name, count)| (name.to_owned(), count)).collect(),
         }));

@@ -16,6 +16,7 @@ use weft_node::mobility::Mail;
 use weft_node_config::Blueprint;
 
 use super::orders::{self, Orders};
+use super::questions::{self, Told};
 use super::settings::{self, Settings};
 use super::share::{Mark, Shares};
 use crate::failure::Failure;
@@ -66,6 +67,8 @@ pub struct Joined {
     reporter: JoinHandle<()>,
     /// Lets another process have the node when the controller says so.
     orders: JoinHandle<()>,
+    /// Answers what the controller asks.
+    questions: JoinHandle<()>,
     /// Lets another node have its share.
     pub shares: Shares,
 }
@@ -86,6 +89,7 @@ impl Joined {
         let post = is_finished.then_some("post");
         let post = post.or(self.reporter.is_finished().then_some("settings"));
         let post = post.or(self.orders.is_finished().then_some("orders"));
+        let post = post.or(self.questions.is_finished().then_some("questions"));
         post.or_else(|| self.transport.is_finished().then_some("handover"))
     }
 }
@@ -224,10 +228,12 @@ impl Part {
         let timing = plan.map(|plan| plan.timing).unwrap_or_default();
         let (token, security) = (self.token.clone(), self.security.clone());
         let is_at_home = self.is_at_home;
+        let for_n4 = questions::behind_n4(blueprint, is_at_home);
         let options = self.options(node, &blueprint.name, timing);
         let (tell, told) = mpsc::channel();
         let (order, ordered) = mpsc::channel();
         let (move_share, told_of_share) = mpsc::channel();
+        let (ask, asked) = mpsc::channel();
         let registers = options.registration.is_some();
         let deliver = move |event| match event {
             Event::Message(envelope) => match &to_node {
@@ -244,6 +250,8 @@ impl Part {
             }
             Event::Upgrade(upgrade) => order.send(upgrade).is_ok(),
             Event::Share(_, share) => move_share.send(share).is_ok(),
+            Event::Asked(question) => ask.send(Told::Asked(question)).is_ok(),
+            Event::N4(_, answer) => ask.send(Told::N4(answer)).is_ok(),
             _ => true,
         };
         let transport = Transport::start(options, deliver).map_err(Failure::input)?;
@@ -259,6 +267,8 @@ impl Part {
         let reporter = reporter.map_err(Failure::broken)?;
         let orders = orders::follow(ordered, transport.sender(), orders.clone());
         let orders = orders.map_err(Failure::broken)?;
+        let questions = questions::follow(asked, transport.sender(), for_n4);
+        let questions = questions.map_err(Failure::broken)?;
         let shares = Shares {
             told: told_of_share,
             controller: transport.sender(),
@@ -268,7 +278,7 @@ impl Part {
             mark: Mark::of(&blueprint.name, socket),
             last: Cell::new(0),
         };
-        Ok(Joined { transport, post, reporter, orders, shares })
+        Ok(Joined { transport, post, reporter, orders, questions, shares })
     }
 }
 

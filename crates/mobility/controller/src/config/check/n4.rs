@@ -8,7 +8,7 @@ use weft_yaml::locate::Source;
 use weft_yaml::values::Ip;
 
 use super::super::yaml::{ControllerFile, N4File};
-use crate::n4::{N4, N4Node};
+use crate::n4::{N4, N4Node, PORT};
 
 /// N4, if the file has it.
 pub fn n4(file: &ControllerFile, source: &mut Source<'_>) -> Option<N4> {
@@ -34,6 +34,7 @@ pub fn n4(file: &ControllerFile, source: &mut Source<'_>) -> Option<N4> {
     within("n4.timers.t1", timers.t1, 100, 60_000, source);
     within("n4.timers.n1", timers.n1.into(), 1, 10, source);
     within("n4.timers.lease", timers.lease, 1, 86_400, source);
+    registering(file, written, source);
     let milliseconds = |value: u32| Duration::from_millis(value.into());
     Some(N4 {
         node_id: match (&written.node_id, listen.first()) {
@@ -44,6 +45,7 @@ pub fn n4(file: &ControllerFile, source: &mut Source<'_>) -> Option<N4> {
         port: written.port,
         peers: written.peers.iter().map(|subnet| (subnet.0, subnet.1)).collect(),
         nodes: nodes(file, written, source),
+        registers: written.register,
         heartbeat: milliseconds(timers.heartbeat),
         t1: milliseconds(timers.t1),
         n1: timers.n1,
@@ -59,11 +61,30 @@ fn within(at: &str, value: u32, least: u32, most: u32, source: &mut Source<'_>) 
     }
 }
 
+/// Whether nodes may register.
+fn registering(file: &ControllerFile, written: &N4File, source: &mut Source<'_>) {
+    if !written.register {
+        if written.nodes.is_none() {
+            let hint = "with `register: true` nodes register that are not named here";
+            source.wrong("n4", "no nodes are behind N4: name them in `nodes`").hint(hint);
+        }
+        return;
+    }
+    if file.membership.is_none() {
+        let hint = "give `membership: {}`";
+        source.wrong("n4.register", "nodes register only where they may join").hint(hint);
+    }
+    if written.peers.is_empty() {
+        let hint = "a node that registers can then have none of their addresses";
+        source.wrong("n4.register", "name the networks of control planes in `peers`").hint(hint);
+    }
+}
+
 fn nodes(file: &ControllerFile, written: &N4File, source: &mut Source<'_>) -> Vec<N4Node> {
     let (mut numbers, mut addresses) = (HashMap::new(), HashSet::new());
     let families: HashSet<bool> = written.listen.iter().map(|Ip(own)| own.is_ipv4()).collect();
     let mut all = Vec::new();
-    for (name, node) in &written.nodes.0 {
+    for (name, node) in written.nodes.iter().flat_map(|nodes| &nodes.0) {
         let at = format!("n4.nodes.{name}");
         let Ip(address) = node.address;
         if node.number == 0 {
@@ -88,6 +109,3 @@ fn nodes(file: &ControllerFile, written: &N4File, source: &mut Source<'_>) -> Ve
     }
     all
 }
-
-/// UDP port at which nodes listen.
-const PORT: u16 = 8805;

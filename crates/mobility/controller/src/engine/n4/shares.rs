@@ -8,14 +8,14 @@
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use weft_mobility_protocol::NodeId;
 use weft_mobility_transport::note::{Note, Share, ShareStep};
 
-use super::Engine;
-use super::events::Happening;
+use super::super::Engine;
+use super::super::events::Happening;
 use crate::n4::N4Node;
 use crate::shares::{Holder, Moving, ShareRecord, ShareRecords, ShareView};
 
@@ -66,6 +66,40 @@ impl Shares {
     pub fn next(&self) -> Option<Instant> {
         self.next
     }
+
+    /// The nodes behind N4 from now on.
+    pub(super) fn set_nodes(&mut self, nodes: Vec<N4Node>) {
+        self.nodes = nodes;
+    }
+
+    /// What is kept of the share of that number.
+    pub(super) fn record(&self, number: u16) -> Option<&ShareRecord> {
+        self.records.get(number)
+    }
+
+    /// The number of another node's share that is at the node of that name.
+    pub(super) fn held_by(&self, name: &str) -> Option<u16> {
+        let mut records = self.records.iter();
+        records.find(|(_, one)| one.is_held_by(name)).map(|(number, _)| number)
+    }
+
+    /// The node that has the share of the node of that name, if it is another one.
+    pub(in crate::engine) fn elsewhere(&self, name: &str) -> Option<&str> {
+        let mut records = self.records.iter().filter(|(_, one)| one.home == name);
+        records.find_map(|(_, one)| one.holder.as_ref()).map(|holder| &*holder.name)
+    }
+
+    /// Whether a share moves from or to the node of that name.
+    pub(in crate::engine) fn moves_at(&self, name: &str) -> bool {
+        let mut moving = self.records.iter().filter_map(|(_, one)| one.moving.as_ref());
+        moving.any(|moving| moving.from == name || moving.to.name == name)
+    }
+
+    /// Whether the share of a node is there, and stays.
+    pub(super) fn is_at_home(&self, number: u16, name: &str) -> bool {
+        let record = self.records.get(number).filter(|record| record.home == name);
+        record.is_none_or(|record| record.holder.is_none() && record.moving.is_none())
+    }
 }
 
 /// Why no share moves.
@@ -92,25 +126,6 @@ pub enum NotMoved {
 }
 
 impl Engine {
-    /// Nodes behind N4, where their shares are, whether these take no further sessions, and what
-    /// they can carry.
-    pub fn n4_plans(&mut self, nodes: Vec<N4Node>) -> Vec<(N4Node, bool, u64)> {
-        let planned = nodes.iter().map(|node| {
-            let mut node = node.clone();
-            let record = self.shares.records.get(node.number);
-            let record = record.filter(|record| record.home == node.name);
-            if let Some(holder) = record.and_then(|record| record.holder.as_ref()) {
-                node.address = SocketAddr::new(holder.address, node.address.port());
-            }
-            let at = record.map_or(&*node.name, ShareRecord::at);
-            let (is_cordoned, capacity) = self.standing_of(at).unwrap_or_default();
-            (node, is_cordoned, capacity)
-        });
-        let planned = planned.collect();
-        self.shares.nodes = nodes;
-        planned
-    }
-
     /// All shares.
     pub fn shares(&self) -> Vec<ShareView> {
         let view = |node: &N4Node| {
@@ -182,7 +197,7 @@ impl Engine {
     }
 
     /// A node says something of a share.
-    pub(super) fn said_share(&mut self, from: NodeId, said: Share) {
+    pub(in crate::engine) fn said_share(&mut self, from: NodeId, said: Share) {
         let name = self.name(from);
         match said.step {
             ShareStep::Spare => self.is_spare(from, &name, &said),
@@ -210,15 +225,28 @@ impl Engine {
         }
         let spare = Spare { at: at.to_owned(), address, process, said: self.clock.now() };
         self.shares.spares.insert(node, spare);
-        let is_lost = |record: &ShareRecord| {
-            record.moving.is_none() && record.holder.as_ref().is_some_and(|one| one.name == name)
-        };
+        self.lose_share(name);
+        self.waits_as_spare(name);
+    }
+
+    /// What a node had of another one's share is lost: the share is at its home.
+    pub(in crate::engine) fn lose_share(&mut self, name: &str) {
+        let is_lost = |record: &ShareRecord| record.moving.is_none() && record.is_held_by(name);
         let lost = self.shares.records.iter().find(|(_, record)| is_lost(record));
         let lost = lost.map(|(number, record)| (number, record.clone()));
         if let Some((number, record)) = lost {
             tracing::warn!(number, name, "a node has lost a share of N4: it is at its home");
             self.keep_share(number, ShareRecord { holder: None, last: None, ..record });
         }
+    }
+
+    /// The node that waits as a spare node at an address.
+    pub(super) fn spare_at(&self, address: IpAddr) -> Option<String> {
+        let now = self.clock.now();
+        let mut spares = self.shares.spares.iter();
+        let waits = |spare: &Spare| now.saturating_duration_since(spare.said) < SPARE;
+        let found = spares.find(|(_, spare)| spare.address == address && waits(spare));
+        found.map(|(node, _)| self.name(*node))
     }
 
     /// The move of that number that is under way.
@@ -309,7 +337,7 @@ impl Engine {
     }
 
     /// Says again what nodes are to do, and gives up what takes too long.
-    pub(super) fn go_on_with_shares(&mut self, now: Instant) {
+    pub(in crate::engine) fn go_on_with_shares(&mut self, now: Instant) {
         if self.shares.next.is_none_or(|next| next > now) {
             return;
         }
