@@ -314,6 +314,19 @@ node_is_lost() {
         equal "Recovery Time Stamp" "$recovery" "$(of_recovery)" && carries "$UE1"
 }
 
+# sessions_are_found: nodes are asked for them; one that no controller is connected with is left out.
+sessions_are_found() {
+    sessions -o json gateway-d >"$work/found" && equal "of one node" "$(one_has 4)" "$(jq '.sessions | length' "$work/found")" || return 1
+    jq -e 'all(.sessions[]; .node == "gateway-d" and (.seid | startswith("0004")) and .cpAddress == "'"$SMF4"'")' "$work/found" >/dev/null || { cat "$work/found" && return 1; }
+    accepted smf "$(establish found "$UE4" "$ADDRESS_A4" 0x600c)" && sessions --ue "$UE4" >"$work/found" || return 1
+    note "$(grep "$UE4" "$work/found")"
+    grep -q "gateway-d .*$UE4" "$work/found" && grep -q '^1 session$' "$work/found" &&
+        grep -q 'gateway-c is left out: it is not connected' "$work/found" || { cat "$work/found" && return 1; }
+    sessions --control-plane 10.9.0.77 >"$work/found" && grep -q '^0 sessions$' "$work/found" && accepted smf '{"do": "delete", "session": "found"}'
+}
+
+sessions() { "$WEFT" get sessions --controller "$leader" "$@"; }
+
 # others_too: a control plane in Go, one by IPv6, and `weft smf` with load, at the same time.
 others_too() {
     start_control_plane six scapy c "$SMF6" "$UP6" && accepted six '{"do": "associate"}' &&
@@ -353,6 +366,7 @@ garbage() {
 }
 
 try "a node registers: it gets the association, and sessions" joined
+check "nodes say which sessions they have" sessions_are_found
 check "one that is cordoned gets none" cordoned
 check "control planes by IPv6, and each its own sessions" others_too
 check "one in Go" in_go

@@ -24,7 +24,7 @@ use weft_node_config::PfcpPlan;
 use self::working::Working;
 use crate::datagrams::{Receiver as Receives, Sender};
 use crate::random::entropy;
-use crate::user_plane::show::{PfcpView, SessionView};
+use crate::user_plane::show::{Found, PfcpView, Search, SessionView};
 use crate::user_plane::{Start, UserPlane};
 
 /// Datagrams and questions that wait for the worker.
@@ -168,6 +168,12 @@ impl ServerHandle {
     #[must_use]
     pub fn sessions(&self, first: usize, most: usize) -> Option<Vec<SessionView>> {
         self.ask(move |plane| plane.sessions_view(first, most))
+    }
+
+    /// Looks for sessions; none if the server has stopped.
+    #[must_use]
+    pub fn find_sessions(&self, search: Search) -> Option<Found> {
+        self.ask(move |plane| plane.find_sessions(&search))
     }
 }
 

@@ -11,7 +11,9 @@ use weft_mobility_protocol::{Envelope, NodeId};
 
 use crate::channel::Channel;
 use crate::hello::{HelloError, PeerAddress};
-use crate::note::{Load, N4Note, Note, Process, Question, Registered, Report, Share, Upgrade};
+use crate::note::{
+    Load, N4Note, Note, Process, Question, Registered, Report, SessionsNote, Share, Upgrade,
+};
 use crate::options::Options;
 use crate::stream::Ended;
 
@@ -45,6 +47,8 @@ pub enum Event {
     /// A node has said where control planes would find it, or the controller what the node is
     /// behind N4.
     N4(NodeId, N4Note),
+    /// A node has said which PFCP sessions it has.
+    Sessions(NodeId, SessionsNote),
 }
 
 /// Who is given what arrives; false when there is no room for it.
@@ -284,6 +288,7 @@ impl Hub {
                 self.tell(Event::N4(from, said));
             }
             (Note::N4(said), false, true) => self.tell(Event::N4(from, said)),
+            (Note::Sessions(said), true, false) => self.tell(Event::Sessions(from, said)),
             _ => return Err(HelloError::Value.into()),
         }
         Ok(())

@@ -299,3 +299,42 @@ fn a_node_that_stops_asks_for_the_release_of_its_associations() {
     bench.wait(1);
     assert!(bench.plane.view().associations.is_empty() && bench.agent.is_empty());
 }
+
+#[test]
+fn sessions_are_found_by_user_and_control_plane_in_pages() {
+    use crate::user_plane::show::{Found, Search};
+    let mut bench = Bench::new();
+    let control_planes = ["10.0.0.1", "10.0.0.2"];
+    for from in control_planes {
+        bench.associate(peer(from));
+    }
+    for last in 1..=5 {
+        let from = peer(control_planes[usize::from(last == 5)]);
+        bench.establish(from, session(from, [10, 45, 0, last]));
+    }
+    let find = |search| bench.plane.find_sessions(&search);
+    let all = Search { count: 9, ..Search::default() };
+    let of_user = Search { ue: Some(address("10.45.0.3")), ..all };
+    let found = find(of_user);
+    assert_eq!((found.sessions[0].ue_addresses[0].as_str(), found.next), ("10.45.0.3", None));
+    assert_eq!(found.sessions.len(), 1);
+    assert_eq!(find(Search { ue: Some(address("10.45.0.9")), ..all }), Found::default());
+    let of_one = Search { control_plane: Some(address("10.0.0.1")), ..all };
+    assert_eq!(find(of_one).sessions.len(), 4);
+    assert_eq!(
+        find(Search { control_plane: Some(address("10.0.0.2")), ..of_user }),
+        Found::default()
+    );
+    // Pages have all of them, each once.
+    let (mut seids, mut first) = (Vec::new(), 0);
+    loop {
+        let found = find(Search { first, count: 2, ..all });
+        seids.extend(found.sessions.into_iter().map(|one| one.seid));
+        let Some(next) = found.next else { break };
+        first = next;
+    }
+    seids.sort();
+    seids.dedup();
+    assert_eq!(seids.len(), 5);
+    assert_eq!(find(Search { first: usize::MAX, ..all }), Found::default());
+}

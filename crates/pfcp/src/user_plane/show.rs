@@ -1,12 +1,14 @@
 //! What the node shows of PFCP.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weft_node::bearer::session::SessionId;
 
 use super::UserPlane;
+use super::session::Record;
 use crate::codec::message::MessageType;
 use crate::codec::{Cause, Message};
 
@@ -231,34 +233,92 @@ impl UserPlane {
     /// At most so many sessions behind the first ones, in no order.
     #[must_use]
     pub fn sessions_view(&self, first: usize, most: usize) -> Vec<SessionView> {
-        let views = self.sessions.iter().skip(first).take(most).map(|(seid, record)| {
-            let rules = &record.rules;
-            let mut ue_addresses = Vec::new();
-            let mut teids = Vec::new();
-            for pdr in &rules.pdrs {
-                let ue = pdr.ue.as_ref();
-                let ipv4 = ue.and_then(|ue| ue.ipv4).map(|address| address.to_string());
-                let ipv6 = ue.and_then(|ue| ue.ipv6).map(|prefix| prefix.to_string());
-                for address in ipv4.into_iter().chain(ipv6) {
-                    if !ue_addresses.contains(&address) {
-                        ue_addresses.push(address);
-                    }
-                }
-                if let Some(local) = pdr.local.filter(|local| !teids.contains(&local.teid)) {
-                    teids.push(local.teid);
-                }
+        let some = self.sessions.iter().skip(first).take(most);
+        some.map(|(seid, record)| view_of(*seid, record)).collect()
+    }
+
+    /// Looks for sessions.
+    #[must_use]
+    pub fn find_sessions(&self, search: &Search) -> Found {
+        let mut found = Found::default();
+        let looked_at = self.sessions.iter().enumerate().skip(search.first).take(LOOKED_AT);
+        for (position, (seid, record)) in looked_at {
+            if found.sessions.len() >= search.count {
+                return Found { next: Some(position), ..found };
             }
-            SessionView {
-                name: SessionId(*seid).user_name(),
-                seid: format!("{seid:016x}"),
-                cp_seid: format!("{:016x}", record.cp_seid),
-                cp_address: record.cp_address.to_string(),
-                ue_addresses,
-                teids,
-                rules: [rules.pdrs.len(), rules.fars.len(), rules.qers.len(), rules.urrs.len()],
+            if search.is_met(record) {
+                found.sessions.push(view_of(*seid, record));
             }
-        });
-        views.collect()
+        }
+        let next = search.first.saturating_add(LOOKED_AT);
+        Found { next: Some(next).filter(|next| *next < self.sessions.len()), ..found }
+    }
+}
+
+/// Sessions that one search looks at, at most: what else there is to do comes in between.
+const LOOKED_AT: usize = 16_384;
+
+/// Which sessions are looked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Search {
+    /// Sessions that are skipped.
+    pub first: usize,
+    /// Sessions that are wanted, at most.
+    pub count: usize,
+    /// Only those of the control plane at this address.
+    pub control_plane: Option<IpAddr>,
+    /// Only those of this user's address.
+    pub ue: Option<IpAddr>,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The sessions, in no order.
+    pub sessions: Vec<SessionView>,
+    /// Sessions that are to be skipped for the next ones; none if there are no more.
+    pub next: Option<usize>,
+}
+
+impl Search {
+    fn is_met(&self, record: &Record) -> bool {
+        let is_users = |address: IpAddr| {
+            let mut addresses = record.rules.pdrs.iter().filter_map(|pdr| pdr.ue.as_ref());
+            addresses.any(|ue| {
+                let ipv4 = ue.ipv4.is_some_and(|own| own == address);
+                ipv4 || ue.ipv6.is_some_and(|own| own.overlaps(address.into()))
+            })
+        };
+        self.control_plane.is_none_or(|address| address == record.cp_address)
+            && self.ue.is_none_or(is_users)
+    }
+}
+
+fn view_of(seid: u64, record: &Record) -> SessionView {
+    let rules = &record.rules;
+    let mut ue_addresses = Vec::new();
+    let mut teids = Vec::new();
+    for pdr in &rules.pdrs {
+        let ue = pdr.ue.as_ref();
+        let ipv4 = ue.and_then(|ue| ue.ipv4).map(|address| address.to_string());
+        let ipv6 = ue.and_then(|ue| ue.ipv6).map(|prefix| prefix.to_string());
+        for address in ipv4.into_iter().chain(ipv6) {
+            if !ue_addresses.contains(&address) {
+                ue_addresses.push(address);
+            }
+        }
+        if let Some(local) = pdr.local.filter(|local| !teids.contains(&local.teid)) {
+            teids.push(local.teid);
+        }
+    }
+    SessionView {
+        name: SessionId(seid).user_name(),
+        seid: format!("{seid:016x}"),
+        cp_seid: format!("{:016x}", record.cp_seid),
+        cp_address: record.cp_address.to_string(),
+        ue_addresses,
+        teids,
+        rules: [rules.pdrs.len(), rules.fars.len(), rules.qers.len(), rules.urrs.len()],
     }
 }
 

@@ -1,6 +1,7 @@
 //! `weft apply`, `get`, `diff`, `delete` and `wait`: what a site is to be, and how far it is.
 
 mod n4;
+mod sessions;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -47,7 +48,8 @@ pub struct ApplyArguments {
 pub struct GetArguments {
     #[command(flatten)]
     target: ControllerAddress,
-    /// `nodes`: the nodes of the site. `n4`: the nodes behind N4 and their sessions. `rollout`: how far documents are. `upgrade`: how far the
+    /// `nodes`: the nodes of the site. `n4`: the nodes behind N4, and how many sessions they have.
+    /// `sessions`: PFCP sessions behind N4. `rollout`: how far documents are. `upgrade`: how far the
     /// nodes are upgraded. `revisions`. Or documents: `site`, `nodetemplate`, `node NAME`; `all` for all of them
     #[arg(value_name = "WHAT")]
     what: String,
@@ -60,6 +62,8 @@ pub struct GetArguments {
     /// Documents of an earlier revision
     #[arg(long, value_name = "NUMBER")]
     revision: Option<u64>,
+    #[command(flatten)]
+    sessions: sessions::Filter,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -148,13 +152,18 @@ fn read(file: &Path) -> Result<File, Failure> {
 /// When there is no controller to ask (exit code 2), or nothing of that name.
 pub fn get(arguments: GetArguments) -> Result<(), Failure> {
     let client = arguments.target.client()?;
-    let GetArguments { what, name, output: format, revision, .. } = arguments;
+    let GetArguments { what, name, output: format, revision, sessions, .. } = arguments;
+    if what != "sessions" && sessions.is_given() {
+        let flags = "--node, --control-plane, --ue and --most";
+        return Err(Failure::input(format!("{flags} are of `weft get sessions`")));
+    }
     match what.as_str() {
         "nodes" if format != Format::Yaml && revision.is_none() => {
             nodes(&client, name.as_deref(), format)
         }
         "rollout" => rollout(&client, format),
         "n4" => n4::show(&client, format),
+        "sessions" => sessions::show(&client, &sessions, name.as_deref(), format),
         "upgrade" => upgraded(&client, format),
         "revisions" => revisions(&client, format),
         _ => documents(&client, &what, name.as_deref(), format, revision),

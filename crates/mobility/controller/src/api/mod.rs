@@ -21,7 +21,7 @@ mod users;
 
 pub use crate::engine::{Happening as Event, Measure};
 pub use server::{Listening, ServeError, Serving};
-pub use site::{documents, n4, shares, upgrade};
+pub use site::{documents, n4, sessions, shares, upgrade};
 pub use types::{
     DrainOrder, Gone, Handover, HandoverOrder, Load, Node, Pair, Placement, Rebalance,
     RebalanceOrder, Share, Unmoved, User,

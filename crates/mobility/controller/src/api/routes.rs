@@ -16,7 +16,8 @@ use weft_site::set::MOST_OCTETS;
 
 use super::state::Shared;
 use super::{
-    documents, events, handovers, leader, metrics, n4, nodes, shares, standby, upgrade, users,
+    documents, events, handovers, leader, metrics, n4, nodes, sessions, shares, standby, upgrade,
+    users,
 };
 
 /// Documents are the longest that is said: escaped, they have up to twice their octets.
@@ -88,6 +89,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(nodes::drain))
         .routes(routes!(nodes::rebalance))
         .routes(routes!(n4::shown))
+        .routes(routes!(sessions::list))
         .routes(routes!(shares::list))
         .routes(routes!(shares::move_share))
         .routes(routes!(standby::list))

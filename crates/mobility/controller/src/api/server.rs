@@ -26,7 +26,7 @@ use weft_page::PageError;
 
 use super::leader;
 use super::routes;
-use super::state::Shared;
+use super::state::{Pace, Shared};
 use crate::config::{Configuration, Tls};
 use crate::engine::Handle;
 use crate::members::Members;
@@ -148,7 +148,8 @@ impl Listening {
         let address = remote.as_ref().and_then(|remote| remote.listener.local_addr().ok());
         let (stop, stopped) = oneshot::channel();
         let watchers = Arc::new(Semaphore::new(WATCHERS));
-        let shared = Shared { handle, watchers, configuration, members, site, n4 };
+        let pace = Pace::default();
+        let shared = Shared { handle, watchers, configuration, members, site, n4, pace };
         let url = page.as_ref().and_then(weft_page::Listening::url);
         let serve_page = |page: weft_page::Listening| {
             page.serve(weft_page::Api {

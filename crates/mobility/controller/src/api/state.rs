@@ -1,6 +1,7 @@
 //! What all requests share.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
@@ -13,6 +14,11 @@ use crate::members::Members;
 use crate::n4::N4Shown;
 use crate::standing::Site;
 
+/// Requests that ask nodes at a time.
+pub const AT_ONCE: usize = 4;
+/// Time between two questions to nodes, of all requests together.
+const BETWEEN: Duration = Duration::from_millis(50);
+
 /// What requests are answered with.
 #[derive(Clone, Debug)]
 pub struct Shared {
@@ -22,6 +28,7 @@ pub struct Shared {
     pub members: Members,
     pub site: Site,
     pub n4: N4Shown,
+    pub pace: Pace,
 }
 
 impl Shared {
@@ -34,6 +41,35 @@ impl Shared {
     /// The name of a node.
     pub fn name(&self, node: NodeId) -> String {
         self.members.name_of(node)
+    }
+}
+
+/// What bounds how often nodes are asked as a request comes.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    pub at_once: Arc<Semaphore>,
+    next: Arc<Mutex<Instant>>,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace {
+            at_once: Arc::new(Semaphore::new(AT_ONCE)),
+            next: Arc::new(Mutex::new(Instant::now())),
+        }
+    }
+}
+
+impl Pace {
+    /// Waits for the turn of a question.
+    pub async fn turn(&self) {
+        let turn = {
+            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+            let turn = (*next).max(Instant::now());
+            *next = turn + BETWEEN;
+            turn
+        };
+        tokio::time::sleep_until(turn.into()).await;
     }
 }
 

@@ -160,7 +160,8 @@ impl Handle {
             | Event::Loaded(..)
             | Event::Process(..)
             | Event::Share(..)
-            | Event::N4(..) => {
+            | Event::N4(..)
+            | Event::Sessions(..) => {
                 return self.deliver_unless_full(event);
             }
             // Of a node only.

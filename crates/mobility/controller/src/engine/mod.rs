@@ -44,7 +44,7 @@ pub use events::{Happening, Watcher};
 pub use inputs::{Answer, Handle, Input, Question, Stopped};
 pub use load::NodeLoad;
 pub use membership::NotRemoved;
-pub use n4::{NotBehind, NotMoved};
+pub use n4::{NotAsked, NotBehind, NotMoved};
 pub use orders::{Order, OrderError, Ways};
 pub use pairs::PairView;
 pub use upgrade::NotBegun;
@@ -55,7 +55,7 @@ use desired::Desired;
 use events::Events;
 use load::Loads;
 use membership::Leases;
-use n4::{Behind, Shares};
+use n4::{Asking, Behind, Shares};
 use orders::Orders;
 use seeds::Seeds;
 use upgrade::Upgrading;
@@ -112,6 +112,8 @@ pub struct Engine {
     /// Nodes behind N4 that have registered.
     behind: Behind,
     shares: Shares,
+    /// What nodes are asked.
+    asking: Asking,
     /// Nodes that are welcome once their registration is durable.
     joining: Vec<PeerAddress>,
     /// Names of nodes that could not register.
@@ -162,6 +164,7 @@ impl Engine {
             n4: recovered.n4.clone(),
             behind: Behind::new(recovered.n4_nodes.clone(), &configuration, now),
             shares: Shares::new(recovered.shares.clone(), now),
+            asking: Asking::default(),
             joining: Vec::new(),
             unfit: HashSet::new(),
             seeds: Seeds::new(&configuration.users, &recovered.records),
@@ -305,6 +308,7 @@ impl Engine {
             Event::Lost(node) => {
                 self.loads.forget(node);
                 self.forget_for_n4(node);
+                self.forget_questions(node);
                 self.leases.connected(node, false, self.clock.now());
                 let name = self.name(node);
                 self.desired.connected(&name, false, self.clock.now());
@@ -316,6 +320,7 @@ impl Engine {
             Event::Process(node, said) => self.said_process(node, said),
             Event::Share(node, said) => self.said_share(node, said),
             Event::N4(node, said) => self.said_n4(node, &said),
+            Event::Sessions(node, said) => self.said_sessions(node, said),
             // Of a node only.
             Event::Settings(..) | Event::Upgrade(_) | Event::Asked(_) => {}
         }

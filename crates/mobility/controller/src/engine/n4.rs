@@ -1,6 +1,7 @@
 //! N4 as the engine has it: what its proxy has to remember, the nodes behind it, and their shares.
 
 mod nodes;
+mod sessions;
 mod shares;
 
 use std::net::SocketAddr;
@@ -11,6 +12,7 @@ use crate::n4::N4Node;
 use crate::shares::ShareRecord;
 
 pub use nodes::{Behind, NotBehind};
+pub use sessions::{Asking, NotAsked};
 pub use shares::{NotMoved, Shares};
 
 impl Engine {

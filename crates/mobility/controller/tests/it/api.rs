@@ -347,7 +347,7 @@ fn the_description_is_of_what_is_there() {
             }
         }
     }
-    assert_eq!(operations, 32);
+    assert_eq!(operations, 33);
     // Answers are of the shape that is described.
     for (path, shape) in [("/v1/nodes", "Node"), ("/v1/users", "User")] {
         let answer: Value = client.get(path).unwrap();

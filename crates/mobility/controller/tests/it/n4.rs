@@ -1,14 +1,20 @@
 //! Nodes behind N4 that register: each has a number for good, and the file comes first.
 
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use weft_http::client::{Client, ClientError};
 use weft_mobility_controller::Controller;
+use weft_mobility_controller::api::sessions::Sessions;
 use weft_mobility_controller::n4::N4Node;
 use weft_mobility_protocol::NodeId;
-use weft_mobility_transport::note::{N4Note, Note, Question, Share, ShareStep};
+use weft_mobility_transport::note::{
+    N4Note, Note, Question, SessionsNote, SessionsQuestion, Share, ShareStep,
+};
 use weft_mobility_transport::{Event, Options, Registration, Timing, Token, Transport};
 
 use crate::field::{Field, TOKEN, until};
@@ -284,5 +290,104 @@ fn shares_of_nodes_that_register_move() {
     assert_eq!(behind(&controller, &[]), [known("x", 11, "192.0.2.11")]);
     taken_out(&client, "x");
     assert!(behind(&controller, &[]).is_empty());
+    controller.stop();
+}
+
+/// A node that is asked for sessions, until it is stopped.
+struct Asked {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Asked {
+    fn start(
+        speaker: Speaker,
+        answer: impl Fn(SessionsQuestion) -> SessionsNote + Send + 'static,
+    ) -> Asked {
+        let stop: Arc<AtomicBool> = Arc::default();
+        let told = stop.clone();
+        let thread = thread::spawn(move || {
+            while !told.load(Ordering::Relaxed) {
+                let heard = speaker.heard.recv_timeout(Duration::from_millis(20));
+                if let Ok(Event::Asked(Question::Sessions(question))) = heard {
+                    speaker.note(&Note::Sessions(answer(question)));
+                }
+            }
+        });
+        Asked { stop, thread }
+    }
+
+    fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap();
+    }
+}
+
+/// So many sessions, as a node says them that has five.
+fn five(question: SessionsQuestion) -> SessionsNote {
+    let last = (question.first + u32::from(question.count)).min(5);
+    let one = |nth: u32| {
+        format!(
+            r#"{{"seid":"{nth:016x}","cpSeid":"1","cpAddress":"198.51.100.1","teids":[{nth}],
+                "ueAddresses":["10.45.0.{nth}"],"rules":[2,2,0,1]}}"#
+        )
+    };
+    let all: Vec<_> = (question.first..last).map(one).collect();
+    let next = if last < 5 { last } else { 0 };
+    SessionsNote { id: question.id, next, sessions: format!("[{}]", all.join(",")) }
+}
+
+fn sessions(client: &Client, query: &str) -> Result<Sessions, (u16, String)> {
+    client.get(&format!("/v1/sessions?{query}")).map_err(|error| match error {
+        ClientError::Refused(problem) => (problem.status, problem.detail),
+        error => panic!("{error}"),
+    })
+}
+
+/// The controller has no list of sessions: nodes say which they have as they are asked, in pages, and
+/// one that says nothing, or what means nothing, is left out.
+#[test]
+fn nodes_are_asked_for_their_sessions() {
+    let field = field();
+    let controller = field.controller();
+    let client = field.client();
+    let (x, y) = (Speaker::start(11, "x", &controller), Speaker::start(12, "y", &controller));
+    assert_eq!((x.number(&["192.0.2.11"]), y.number(&["192.0.2.12"])), (11, 12));
+    assert_eq!(behind(&controller, &[]).len(), 2);
+    let x = Asked::start(x, five);
+    // Of another question.
+    let y = Asked::start(y, |asked| five(SessionsQuestion { id: asked.id + 1, ..asked }));
+    let page = sessions(&client, "count=3").unwrap();
+    assert_eq!((page.sessions.len(), page.next.as_deref()), (3, Some("11.3")));
+    assert_eq!((&*page.sessions[2].node, page.sessions[2].teids[0]), ("x", 2));
+    let page = sessions(&client, "count=3&from=11.3").unwrap();
+    assert_eq!((page.sessions.len(), page.next), (2, None));
+    assert_eq!(page.unanswered[0].node, "y");
+    assert!(page.unanswered[0].reason.contains("has not answered"), "{:?}", page.unanswered);
+    let page = sessions(&client, "node=x&ue=10.45.0.1&controlPlane=198.51.100.1").unwrap();
+    assert_eq!((page.sessions.len(), page.unanswered), (5, Vec::new()));
+    for (query, status) in
+        [("node=z", 404), ("from=7", 400), ("ue=nowhere", 400), ("count=-1", 400), ("other=1", 400)]
+    {
+        assert_eq!(sessions(&client, query).unwrap_err().0, status, "{query}");
+    }
+    y.stop();
+    until("a node that has gone", || {
+        let page = sessions(&client, "node=y").unwrap();
+        page.unanswered[0].reason.contains("is not connected")
+    });
+    x.stop();
+    // More than was asked for, and back to where it began for ever.
+    let x = Speaker::start(11, "x", &controller);
+    x.is_asked();
+    let x = Asked::start(x, |asked| SessionsNote {
+        next: asked.first.max(1),
+        ..five(SessionsQuestion { first: 0, count: if asked.count == 1 { 5 } else { 2 }, ..asked })
+    });
+    let page = sessions(&client, "node=x&count=1").unwrap();
+    assert!(page.unanswered[0].reason.contains("means nothing"), "{:?}", page.unanswered);
+    let page = sessions(&client, "node=x&count=1000").unwrap();
+    assert_eq!((page.sessions.len(), page.next), (4, None));
+    x.stop();
     controller.stop();
 }

@@ -22,22 +22,26 @@
 //!                        octets of an address, then both, then a reason as text
 //!   kind 8  N4           0..2 the node's number, or 0, 2 how many addresses, 3.. each in 16
 //!                        octets, then why the node is not behind N4 as text
+//!   kind 9  sessions     0..8 number of the question, 8..12 sessions to be skipped for the next
+//!                        answer, or 0, then sessions as text (JSON)
 //! ```
-//! A place of number 0 is a [question](Question) of the controller. Kind 8 is said to it by nodes that it
-//! has asked.
+//! A place of number 0 is a [question](Question) of the controller. Kinds 8 and 9 are said to it by nodes
+//! that it has asked.
 //! A node of a release that does not know kind 5 ends its connection, and makes a new one. Kind 7 is
 //! said to nodes only that have said one themselves, or that an operator drains.
 //! A generation is a number that settings have by what they say; 0 stands for none.
 
 mod n4;
 mod question;
+mod sessions;
 mod share;
 mod upgrade;
 
 use weft_mobility_protocol::NodeId;
 
 pub use self::n4::N4Note;
-pub use self::question::Question;
+pub use self::question::{Question, SessionsQuestion};
+pub use self::sessions::SessionsNote;
 pub use self::share::{Share, ShareStep};
 pub use self::upgrade::{Attempt, Process, Upgrade, UpgradeMethod};
 use crate::hello::{self, HelloError, PeerAddress};
@@ -73,6 +77,8 @@ pub enum Note {
     Share(Share),
     /// By a node: where control planes would find it. By a controller: what it is behind N4.
     N4(N4Note),
+    /// By a node: PFCP sessions that it was asked for.
+    Sessions(SessionsNote),
 }
 
 /// How a node runs.
@@ -167,6 +173,7 @@ impl Note {
             Note::Process(process) => (6, process.emit()),
             Note::Share(share) => (7, share.emit()),
             Note::N4(said) => (8, said.emit()),
+            Note::Sessions(said) => (9, said.emit()),
         };
         if said.len() > MOST {
             return None;
@@ -184,7 +191,7 @@ impl Note {
     pub fn parse(octets: &[u8]) -> Result<Option<(Note, usize)>, HelloError> {
         let Some((head, rest)) = octets.split_first_chunk::<HEAD>() else { return Ok(None) };
         let length = u32::from_be_bytes([head[4], head[5], head[6], head[7]]) as usize;
-        if head[0] != TAG || !(1..=8).contains(&head[1]) || head[2..4] != [0, 0] || length > MOST {
+        if head[0] != TAG || !(1..=9).contains(&head[1]) || head[2..4] != [0, 0] || length > MOST {
             return Err(HelloError::Value);
         }
         let Some(said) = rest.get(..length) else { return Ok(None) };
@@ -199,6 +206,7 @@ impl Note {
             6 => Note::Process(Process::parse(said)?),
             7 => Note::Share(Share::parse(said)?),
             8 => Note::N4(N4Note::parse(said)?),
+            9 => Note::Sessions(SessionsNote::parse(said)?),
             _ => {
                 let (generation, said) = number(said)?;
                 let (refused, said) = number(said)?;

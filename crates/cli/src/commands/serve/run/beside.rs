@@ -37,6 +37,10 @@ impl Beside {
         let pfcp = blueprint.pfcp.as_ref();
         let pfcp = pfcp.map(|plan| Server::start(plan, handle.clone()));
         let pfcp = pfcp.transpose().map_err(Failure::input)?;
+        if let (Some(joined), Some(pfcp)) = (&joined, &pfcp) {
+            // It is the first one.
+            let _ = joined.control_planes.set(pfcp.handle());
+        }
         let (name, plan) = (blueprint.name.clone(), blueprint.ipfix.clone());
         let exporter = plan.map(|plan| Exporter::start(plan, name, handle.clone(), events));
         let exporter = exporter.transpose().map_err(Failure::broken)?;

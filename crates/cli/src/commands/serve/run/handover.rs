@@ -16,7 +16,7 @@ use weft_node::mobility::Mail;
 use weft_node_config::Blueprint;
 
 use super::orders::{self, Orders};
-use super::questions::{self, Told};
+use super::questions::{self, ControlPlanes, Told};
 use super::settings::{self, Settings};
 use super::share::{Mark, Shares};
 use crate::failure::Failure;
@@ -71,6 +71,8 @@ pub struct Joined {
     questions: JoinHandle<()>,
     /// Lets another node have its share.
     pub shares: Shares,
+    /// The server of control planes, by which it is said which sessions there are.
+    pub control_planes: ControlPlanes,
 }
 
 impl Joined {
@@ -267,7 +269,9 @@ impl Part {
         let reporter = reporter.map_err(Failure::broken)?;
         let orders = orders::follow(ordered, transport.sender(), orders.clone());
         let orders = orders.map_err(Failure::broken)?;
-        let questions = questions::follow(asked, transport.sender(), for_n4);
+        let control_planes = ControlPlanes::default();
+        let means = (for_n4, control_planes.clone());
+        let questions = questions::follow(asked, transport.sender(), means);
         let questions = questions.map_err(Failure::broken)?;
         let shares = Shares {
             told: told_of_share,
@@ -278,7 +282,7 @@ impl Part {
             mark: Mark::of(&blueprint.name, socket),
             last: Cell::new(0),
         };
-        Ok(Joined { transport, post, reporter, orders, questions, shares })
+        Ok(Joined { transport, post, reporter, orders, questions, shares, control_planes })
     }
 }
 

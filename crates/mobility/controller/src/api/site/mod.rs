@@ -2,5 +2,6 @@
 
 pub mod documents;
 pub mod n4;
+pub mod sessions;
 pub mod shares;
 pub mod upgrade;
