@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Three members of etcd, two replicas of a controller, a gateway and two stations, with
-# traffic: users move while the leader, members of etcd and nodes are killed, stopped, cut off
+# Three members of etcd, two replicas of a controller, a gateway and three stations, and 1,000
+# users with traffic: users move while the leader, members of etcd and nodes are killed, stopped, cut off
 # and filled up in turn, and clocks are set. Another replica leads within seconds, ownership of
 # users is linearizable in all that was seen, and no packet is lost but where a node dies.
 #
@@ -13,12 +13,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 . ../lib/etcd_site.sh
 
 begin_site "$@"
-users=${USERS:-20} rate=400 rounds=${ROUNDS:-12}
+users=${USERS:-1000} rate=${RATE:-1000} rounds=${ROUNDS:-12}
 command -v etcd >/dev/null || skip_script "there is no etcd (Debian package etcd-server)"
 
 lay_out && lay_out_etcd &&
     in_ns srv ip neighbour replace 198.51.100.254 dev eth0 lladdr 02:00:00:00:12:01 nud permanent &&
-    write_files 200 2000 && printf 'membership: {lease: 5, adopt: true}\n' >>"$work/site.yaml" &&
+    write_files 200 2000 && write_third &&
+    printf 'membership: {lease: 4, adopt: true}\ntransport: {silence: 3000}\n' >>"$work/site.yaml" &&
     write_commands && write_etcd_files
 
 # launch NAME: starts a process that is ended by finish.
@@ -120,7 +121,7 @@ older_answer() {
 # other_owner: one answer names another station.
 other_owner() {
     jq -sc '[.[] | select(has("asked") and .owner and .owned > 0)] as $all
-        | .[], ($all | last | .owner = 5 - .owner)'
+        | .[], ($all | last | .owner = (if .owner == 2 then 3 else 2 end))'
 }
 
 [ -n "$faketime" ] || note "times of day are those of this machine: there is no libfaketime (Debian package)"

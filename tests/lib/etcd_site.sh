@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# The site of `handover_site.sh` with two replicas of its controller and three members of etcd,
-# each in a namespace of its own beside the others in the network `oam`:
+# The site of `handover_site.sh` with a third station, two replicas of its controller and three
+# members of etcd, each in a namespace of its own beside the others in the network `oam`:
 #
-#     control-a 192.0.2.1   control-b 192.0.2.8   etcd-1, -2, -3 192.0.2.11 to .13
+#     station-c 192.0.2.5   control-a 192.0.2.1   control-b 192.0.2.8   etcd-1, -2, -3 192.0.2.11 to .13
 #
 # etcd asks for certificates of clients and of other members. To be sourced by scripts of
 # end-to-end, behind the same calls as handover_site.sh, with `lay_out_etcd` and
@@ -25,9 +25,30 @@ lay_out_etcd() {
         make_namespace "e$member"
         attach "e$member" oam oam "$(printf '%x' $((member + 8)))" "192.0.2.1$member"
     done
-    for side in ctl2 "${members[@]/#/e}"; do
+    make_namespace sc
+    attach sc ran ran c
+    attach sc oam oam d 192.0.2.5
+    make_link sc radio 02:00:00:00:13:01 ue rc 02:00:00:00:13:02 1500
+    for side in ctl2 sc "${members[@]/#/e}"; do
         in_ns "$side" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
     done
+}
+
+# write_third: station-c, which the others and the controller know.
+write_third() {
+    local name
+    "$WEFT" ctl certificates issue --folder "$work/certificates" station-c >/dev/null || return 1
+    sed -e 's/station-a/station-c/' -e 's/^  node: 2/  node: 4/' -e 's/10.1.0.1/10.1.0.3/' \
+        -e 's/{node: 3, address: 10.1.0.2}/{node: 2, address: 10.1.0.1}\n    - &/' \
+        "$work/station-a.yaml" >"$work/station-c.yaml"
+    sed -i "s|station-a|station-c|g" "$work/station-c.yaml"
+    for name in gateway station-a station-b; do
+        sed -i 's/^  peers:$/&\n    - {node: 4, address: 10.1.0.3}/' "$work/$name.yaml"
+    done
+    # One user more is added and removed again.
+    sed -i 's/count: 1000,/count: 1001,/' "$work"/{gateway,station-?}.yaml
+    sed -i 's/^  station-b: .*/&\n  station-c: {number: 4, address: 192.0.2.5:9473}/' "$work/site.yaml"
+    write_command station-c sc 192.0.2.5
 }
 
 # sign NAME ADDRESSES: a certificate that etcd and its clients take.
@@ -54,7 +75,7 @@ write_etcd_files() {
     for member in "${members[@]}"; do
         write_member "$member"
     done
-    for name in gateway station-a station-b; do
+    for name in gateway station-a station-b station-c; do
         sed -i 's/--handover-controller 192.0.2.1:9471/&,192.0.2.8:9471/' "$work/$name.start"
     done
     # cut.start SIDE ADDRESS...: no packet between it and these; join.start SIDE: again.

@@ -18,6 +18,7 @@ do. Prints in which state kills have met moves, and what was lost; exit code 1 a
 broken promise, with the changes of state of its round."""
 
 import collections
+import fcntl
 import http.client
 import json
 import os
@@ -66,6 +67,16 @@ class Change:
         return f"{self.time:.6f} {self.name}: user {self.user} {self.before} -> {self.after} ({self.event})"
 
 
+def make_room(pipe):
+    """Lets lines wait while something else is asked: who writes them would wait, too."""
+    for octets in (16 << 20, 1 << 20):
+        try:
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, octets)
+            return
+        except OSError:  # more than this user may have
+            pass
+
+
 class Process:
     """One of the four, which dies and starts again."""
 
@@ -82,6 +93,7 @@ class Process:
             ["sh", self.folder / f"{self.name}.start"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
         )
+        make_room(self.child.stderr)
         os.set_blocking(self.child.stdout.fileno(), False)
         os.set_blocking(self.child.stderr.fileno(), False)
 
@@ -161,6 +173,8 @@ def counts_of(snapshot):
 class Site:
     """All processes, and who has owned whom."""
 
+    stations, nodes = STATIONS, NODES
+
     def __init__(self, folder, users):
         self.folder, self.users = folder, range(1, users + 1)
         self.processes = {name: Process(folder, name) for name in ALL}
@@ -188,7 +202,7 @@ class Site:
     def note(self, changes):
         self.changes += changes
         for change in changes:
-            if change.name not in STATIONS or change.user not in self.owned:
+            if change.name not in self.stations or change.user not in self.owned:
                 continue
             was, owns = change.before in OWNING, change.after in OWNING
             if owns and not was:
@@ -242,7 +256,7 @@ class Site:
 
     def counts(self):
         """What nodes have received, sent and dropped since they started."""
-        return {name: counts_of(self.ask(name, "/v1/snapshot")) for name in NODES}
+        return {name: counts_of(self.ask(name, "/v1/snapshot")) for name in self.nodes}
 
     def order(self, body):
         """Gives an order, and does not wait for the answer."""
@@ -253,7 +267,7 @@ class Site:
     def owners(self):
         """By user, as the stations say."""
         return {
-            user: [name for name in STATIONS if self.processes[name].states.get(user) in OWNING]
+            user: [name for name in self.stations if self.processes[name].states.get(user) in OWNING]
             for user in self.users
         }
 
@@ -269,10 +283,10 @@ class Site:
         users = self.ask("site", f"/v1/users?first=1&count={len(self.users)}")
         if len(users) != len(self.users) or any(user["state"] != "Settled" for user in users):
             return False
-        views = {name: self.ask(name, "/v1/snapshot")["handover"] for name in NODES}
+        views = {name: self.ask(name, "/v1/snapshot")["handover"] for name in self.nodes}
         if views["gateway"]["users"] != {"Serving": len(self.users)}:
             return False
-        for name in STATIONS:
+        for name in self.stations:
             count = sum(user["owner"] == name for user in users)
             if views[name]["users"] != ({"Owning": count} if count else {}):
                 return False
@@ -428,12 +442,13 @@ class Rounds:
         try:
             behind = self.site.counts()
         except (OSError, http.client.HTTPException, json.JSONDecodeError) as error:
-            behind = {name: str(error) for name in NODES}
+            behind = {name: str(error) for name in self.site.nodes}
         for name, before in self.counts.items():
             print(f"{name} before the round: {json.dumps(before)}")
             print(f"{name} behind it: {json.dumps(behind[name])}")
         for user, one in zip(self.site.users, self.said):
-            print(f"user {user}: {json.dumps(one)}")
+            if not one["flows"] or one["lost"] or one["doubled"] or one["disordered"]:
+                print(f"user {user}: {json.dumps(one)}")
 
     def say(self, kills, took):
         say = lambda counter, keys: ", ".join(f"{key} {counter[key]}" for key in keys)

@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 
 from handover_kill import OWNING, Local, Process
 
-NUMBERS = {"gateway": 1, "station-a": 2, "station-b": 3}
+NUMBERS = {"gateway": 1, "station-a": 2, "station-b": 3, "station-c": 4}
 OWNED = re.compile(
     r'^(\S+)Z +DEBUG .*?user=(?:user )?(\d+) from="(\w+)" to="(\w+)" event=".*"(?: epoch=(\d+))?$'
 )
