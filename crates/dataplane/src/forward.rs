@@ -29,6 +29,7 @@ use weft_rules::{CachedRules, FunctionIndex, Next, Place, PortIndex, Program, Ru
 use self::away::Away;
 pub use self::choice::Choices;
 pub use self::part::{Configure, Part};
+use self::route::Fork;
 use crate::buffering::queues::Queues;
 use crate::classify::Entry;
 use crate::counters::{DropReason, FunctionCounters, Stopwatch, WorkerCounters};
@@ -219,7 +220,7 @@ impl Element {
             let entry = usize::from(port) * classes + usize::from(class);
             match program.entries.get(entry) {
                 Some(Next::Go(target)) => self.go(burst, *target, positions, around),
-                Some(Next::Branch(..)) => self.choose_entry(burst, entry, positions, around),
+                Some(Next::Branch(..)) => self.branch(burst, Fork::Entry(entry), positions, around),
                 None => self.drop(burst, positions, DropReason::NoRule, around),
             }
         }

@@ -80,6 +80,21 @@ impl Condition {
         }
     }
 
+    /// The slot of the tag, the least and the greatest of its values, where the condition holds for
+    /// such values and for no others.
+    #[inline]
+    pub(crate) fn tag_range(&self) -> Option<(u8, u32, u32)> {
+        let Node::Test(Test { variable: Variable::Tag(slot), values, .. }) = &self.0 else {
+            return None;
+        };
+        match values {
+            Values::Numbers(Intervals::One([(least, greatest)])) => {
+                Some((*slot, *least, *greatest))
+            }
+            _ => None,
+        }
+    }
+
     /// Holds where all of `parts` hold.
     pub(crate) fn all(parts: impl IntoIterator<Item = Condition>) -> Self {
         Self(join(parts.into_iter().map(|part| part.0), true))

@@ -9,6 +9,14 @@ use crate::classify::facts::PacketFacts;
 use crate::counters::DropReason;
 use crate::offload::states::add_pending;
 
+/// Where packets stand that decide themselves where they go: at an entry of the program, or
+/// behind a state.
+#[derive(Clone, Copy)]
+pub(super) enum Fork {
+    Entry(usize),
+    State(u32),
+}
+
 impl Element {
     /// Sends packets on from `state`.
     #[inline]
@@ -32,31 +40,52 @@ impl Element {
                 let target = *target;
                 self.go(burst, target, positions, around);
             }
-            Next::Branch(..) => {
-                for position in positions {
-                    let Forwarding::Compiled { program, .. } = &self.plan.forwarding else {
-                        return;
-                    };
-                    let next = &program.states[state as usize].next;
-                    let target = next.choose(&PacketFacts(&burst.packets[position]));
-                    self.go(burst, target, one(position), around);
-                }
-            }
+            Next::Branch(..) => self.branch(burst, Fork::State(state), positions, around),
         }
     }
 
-    pub(super) fn choose_entry(
+    /// Sends packets on that decide themselves where they go. Neighbours in the burst mostly go
+    /// the same way: they go at once.
+    pub(super) fn branch(
         &mut self,
         burst: &mut Burst,
-        entry: usize,
+        fork: Fork,
         positions: Positions,
         around: &mut VisitContext<'_>,
     ) {
-        for position in positions {
-            let Forwarding::Compiled { program, .. } = &self.plan.forwarding else { return };
-            let target = program.entries[entry].choose(&PacketFacts(&burst.packets[position]));
-            self.go(burst, target, one(position), around);
+        let (mut left, mut known) = (positions, None);
+        while let Some((target, run)) = self.next_run(burst, fork, &mut left, &mut known) {
+            self.go(burst, target, run, around);
         }
+    }
+
+    /// Takes the first packets out of `left` that go one way, and says which. The arm of the
+    /// first one behind them is left in `known`.
+    #[inline]
+    fn next_run(
+        &self,
+        burst: &Burst,
+        fork: Fork,
+        left: &mut Positions,
+        known: &mut Option<usize>,
+    ) -> Option<(NextHop, Positions)> {
+        let Forwarding::Compiled { program, .. } = &self.plan.forwarding else { return None };
+        let next = match fork {
+            Fork::Entry(entry) => &program.entries[entry],
+            Fork::State(state) => &program.states[state as usize].next,
+        };
+        let (arm, run) = match next.by_tag() {
+            // Without a call for each packet.
+            Some((slot, least, greatest)) => take_run(left, known, |position| {
+                let tags = &burst.packets[position].metadata().tags;
+                let value = tags.get(usize::from(slot)).copied().unwrap_or(0);
+                usize::from(!(least <= value && value <= greatest))
+            }),
+            None => {
+                take_run(left, known, |position| next.arm(&PacketFacts(&burst.packets[position])))
+            }
+        }?;
+        Some((next.hop(arm), run))
     }
 
     /// The ways without states: a rule lookup for each packet.
@@ -120,4 +149,26 @@ impl Element {
         }
         *leaving = leaving.or(positions);
     }
+}
+
+/// Takes the first packets out of `left` that take the same arm, and says which.
+#[inline(always)]
+fn take_run(
+    left: &mut Positions,
+    known: &mut Option<usize>,
+    arm_of: impl Fn(usize) -> usize,
+) -> Option<(usize, Positions)> {
+    let all = *left;
+    let arm_of_first = left.next().map(|first| known.take().unwrap_or_else(|| arm_of(first)));
+    let arm = arm_of_first?;
+    let mut behind = *left;
+    while let Some(position) = behind.next() {
+        let other = arm_of(position);
+        if other != arm {
+            *known = Some(other);
+            break;
+        }
+        *left = behind;
+    }
+    Some((arm, all.without(*left)))
 }

@@ -115,11 +115,36 @@ impl Next {
     /// The hop that a packet takes.
     #[inline]
     pub fn choose(&self, facts: &impl Facts) -> NextHop {
+        self.hop(self.arm(facts))
+    }
+
+    /// Number of the arm that a packet takes: of the first that holds, or one behind the last.
+    #[inline]
+    pub fn arm(&self, facts: &impl Facts) -> usize {
+        match self {
+            Next::Go(_) => 0,
+            Next::Branch(arms, _) => {
+                arms.iter().position(|arm| arm.when.eval(facts)).unwrap_or(arms.len())
+            }
+        }
+    }
+
+    /// Where the choice hangs on one tag and one range of its values, which is by far the most
+    /// usual: the tag's slot, and the least and the greatest value of those that take arm 0.
+    #[inline]
+    pub fn by_tag(&self) -> Option<(u8, u32, u32)> {
+        match self {
+            Next::Branch(arms, _) if arms.len() == 1 => arms[0].when.tag_range(),
+            _ => None,
+        }
+    }
+
+    /// The hop of packets that take this arm.
+    #[inline]
+    pub fn hop(&self, arm: usize) -> NextHop {
         match self {
             Next::Go(target) => *target,
-            Next::Branch(arms, otherwise) => {
-                arms.iter().find(|arm| arm.when.eval(facts)).map_or(*otherwise, |arm| arm.then)
-            }
+            Next::Branch(arms, otherwise) => arms.get(arm).map_or(*otherwise, |arm| arm.then),
         }
     }
 
