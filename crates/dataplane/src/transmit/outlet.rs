@@ -2,8 +2,8 @@
 //! bursts that the ports take.
 
 mod neighbours;
+mod routed;
 
-use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use weft_dpdk::{Batch, Packet, Pool, Producer, TxQueue, Wakeup};
@@ -12,17 +12,14 @@ use weft_function::{Headers, Metadata, PacketMetadata, Tunnel};
 use weft_wire::{MacAddress, ethernet, ipv4};
 
 pub use self::neighbours::Neighbours;
+use self::routed::OWN_WAITING;
+pub use self::routed::Routed;
 use crate::command::Punt;
 use crate::counters::{DropReason, WorkerCounters};
 use crate::transmit::fragment::{Fragments, fragments};
-use crate::transmit::headers::{decrement_ttl, decrement_ttl_inside, dive, write_ethernet};
-
-/// Packets that wait at one port for the MAC addresses of their next hops: of the node's own
-/// and of all. Gateways have room beyond: who sends to many neighbours that there are not,
-/// takes none from those who send to the networks behind.
-const OWN_WAITING: usize = 64;
-const WAITING: usize = 256;
-const GATEWAYS_WAITING: usize = 64;
+use crate::transmit::headers::{
+    Link, decrement_ttl, decrement_ttl_inside, dive, is_ordinary, route, write_ethernet,
+};
 
 /// What one worker needs to send at one port.
 #[derive(Debug)]
@@ -47,82 +44,6 @@ pub enum OutletKind {
     Path,
     /// None while the device is gone.
     Gone,
-}
-
-/// A port that routes.
-#[derive(Debug)]
-pub struct Routed {
-    /// MAC address of the port.
-    pub mac: MacAddress,
-    /// Where everything goes, if it is always the same.
-    pub next_hop: Option<MacAddress>,
-    /// Subnets that are reached directly, with prefix lengths.
-    pub subnets: Vec<(IpAddr, u8)>,
-    /// Next hops beyond the subnets.
-    pub gateways: Vec<IpAddr>,
-    /// Known MAC addresses.
-    pub neighbours: Neighbours,
-    /// Packets whose next hop was asked for, in order.
-    waiting: VecDeque<(IpAddr, Packet)>,
-    /// Next hops that were asked for.
-    asked: Vec<IpAddr>,
-    /// Where the last IPv4 packet went: most of a burst go one way.
-    last: Option<(u32, MacAddress)>,
-}
-
-impl Routed {
-    /// A port with this MAC address, and room for so many neighbours.
-    pub fn new(mac: MacAddress, neighbours: usize) -> Routed {
-        Routed {
-            mac,
-            next_hop: None,
-            subnets: Vec::new(),
-            gateways: Vec::new(),
-            neighbours: Neighbours::new(neighbours),
-            waiting: VecDeque::with_capacity(WAITING + GATEWAYS_WAITING),
-            asked: Vec::new(),
-            last: None,
-        }
-    }
-
-    /// The MAC address that a packet goes to, or the next hop that has none yet;
-    /// nothing where there is no way.
-    #[inline]
-    fn mac_for(&mut self, packet: &Packet) -> Option<Result<MacAddress, IpAddr>> {
-        let to = packet.ipv4_destination();
-        match (self.next_hop, self.last) {
-            (Some(mac), _) => return Some(Ok(mac)),
-            (None, Some((last, mac))) if to == Some(last) => return Some(Ok(mac)),
-            _ => {}
-        }
-        let next_hop = self.next_hop_of(packet.addresses()?.1)?;
-        let Some(mac) = self.neighbours.get(next_hop) else { return Some(Err(next_hop)) };
-        self.last = to.map(|to| (to, mac));
-        Some(Ok(mac))
-    }
-
-    /// The IP address that a packet to `destination` is handed to.
-    fn next_hop_of(&self, destination: IpAddr) -> Option<IpAddr> {
-        if self.subnets.iter().any(|(net, length)| contains(*net, *length, destination)) {
-            return Some(destination);
-        }
-        self.gateways.iter().copied().find(|gw| gw.is_ipv4() == destination.is_ipv4())
-    }
-}
-
-/// Whether `address` lies in the prefix of `length` bits around `net`.
-pub fn contains(net: IpAddr, length: u8, address: IpAddr) -> bool {
-    match (net, address) {
-        (IpAddr::V4(net), IpAddr::V4(address)) => {
-            let differ = net.to_bits() ^ address.to_bits();
-            differ.leading_zeros() >= u32::from(length)
-        }
-        (IpAddr::V6(net), IpAddr::V6(address)) => {
-            let differ = net.to_bits() ^ address.to_bits();
-            differ.leading_zeros() >= u32::from(length)
-        }
-        _ => false,
-    }
 }
 
 /// What becomes of a packet on its way out.
@@ -272,7 +193,7 @@ impl Outlet {
         counters: &WorkerCounters,
     ) -> Fate {
         let Some(routed) = &self.routed else { return Fate::Sent };
-        write_ethernet(&mut packet, mac, routed.mac);
+        write_ethernet(&mut packet, &Link::new(mac, routed.mac));
         if packet.ip_length() <= usize::from(self.mtu) {
             self.push(packet, counters);
             return Fate::Sent;
@@ -331,25 +252,38 @@ impl Outlet {
     }
 
     /// Sends a whole burst, if nothing but the ordinary happens to its packets:
-    /// none is longer than the MTU or on its last hop, and one next hop takes
-    /// them all. False, and nothing happens, otherwise.
+    /// none is longer than the MTU or on its last hop, and the MAC addresses of all next hops are
+    /// known. False, and nothing happens, otherwise.
     #[inline]
     pub fn send_whole(&mut self, packets: &mut Batch, counters: &WorkerCounters) -> bool {
-        let mtu = usize::from(self.mtu);
-        let fits = |packet: &Packet| packet.ip_length() <= mtu && !packet.is_tunnelled();
         let to_device = !matches!(self.kind, OutletKind::Path);
-        if !to_device || !self.batch.is_empty() || !packets.iter().all(fits) {
+        if !to_device || !self.batch.is_empty() {
             return false;
         }
-        if let Some(routed) = &self.routed {
-            let Some(mac) = routed.next_hop else { return false };
-            let goes_on = |packet: &Packet| packet.hop_limit().is_some_and(|hops| hops > 1);
-            if !packets.iter().all(goes_on) {
-                return false;
+        let mtu = usize::from(self.mtu);
+        match &mut self.routed {
+            None => {
+                let fits = |packet: &Packet| packet.ip_length() <= mtu && !packet.is_tunnelled();
+                if !packets.iter().all(fits) {
+                    return false;
+                }
             }
-            for packet in packets.iter_mut() {
-                decrement_ttl(packet);
-                write_ethernet(packet, mac, routed.mac);
+            Some(routed) => {
+                if !packets.iter().all(|packet| is_ordinary(packet, mtu)) {
+                    return false;
+                }
+                match routed.next_hop {
+                    Some(mac) => {
+                        let link = Link::new(mac, routed.mac);
+                        packets.iter_mut().for_each(|packet| route(packet, &link));
+                    }
+                    None => {
+                        let Some(macs) = routed.macs_for(packets) else { return false };
+                        for (packet, mac) in packets.iter_mut().zip(macs) {
+                            route(packet, &Link::new(mac, routed.mac));
+                        }
+                    }
+                }
             }
         }
         hand_to_device(&mut self.kind, self.port, packets, counters);
@@ -403,9 +337,7 @@ impl Outlet {
         mut failed: impl FnMut(DropReason, Packet, Punt),
     ) {
         let Some(routed) = &mut self.routed else { return };
-        routed.neighbours.set(address, mac);
-        routed.last = None;
-        routed.asked.retain(|asked| *asked != address);
+        routed.set_neighbour(address, mac);
         let waiting = std::mem::take(&mut routed.waiting);
         for (hop, packet) in waiting {
             if hop != address {
@@ -434,21 +366,6 @@ impl Outlet {
             routed.waiting.clear();
             count
         })
-    }
-}
-
-impl Routed {
-    #[cold]
-    fn wait(&mut self, hop: IpAddr, packet: Packet, mut ask: impl FnMut(IpAddr) -> bool) -> Fate {
-        let is_gateway = self.gateways.contains(&hop);
-        if self.waiting.len() >= WAITING + if is_gateway { GATEWAYS_WAITING } else { 0 } {
-            return Fate::Dropped(DropReason::NeighbourPending, None);
-        }
-        if !self.asked.contains(&hop) && ask(hop) {
-            self.asked.push(hop);
-        }
-        self.waiting.push_back((hop, packet));
-        Fate::Waits
     }
 }
 

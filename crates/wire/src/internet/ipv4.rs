@@ -29,7 +29,6 @@ mod field {
     pub const TIME_TO_LIVE: usize = 8;
     pub const PROTOCOL: usize = 9;
     /// The 16-bit word of the two fields above, as the checksum sees it.
-    pub const TIME_TO_LIVE_WORD: Range<usize> = 8..10;
     pub const CHECKSUM: Range<usize> = 10..12;
     pub const SOURCE: Range<usize> = 12..16;
     pub const DESTINATION: Range<usize> = 16..20;
@@ -352,11 +351,11 @@ pub fn decrement_time_to_live(header: &mut [u8; MIN_HEADER_LENGTH]) -> bool {
     if header[field::TIME_TO_LIVE] <= 1 {
         return false;
     }
-    let word = u16_at(header, field::TIME_TO_LIVE_WORD);
-    let change = Change::NONE.field16(word, word - 0x0100);
-    let checksum = change.apply(u16_at(header, field::CHECKSUM));
-    put_u16(header, field::TIME_TO_LIVE_WORD, word - 0x0100);
-    put_u16(header, field::CHECKSUM, checksum);
+    header[field::TIME_TO_LIVE] -= 1;
+    // As a change of the word by 0x0100 repairs it (RFC 1624 §3).
+    let checksum = u16_at(header, field::CHECKSUM);
+    let carry = u16::from(checksum >= 0xfeff);
+    put_u16(header, field::CHECKSUM, checksum.wrapping_add(0x0100 + carry));
     true
 }
 

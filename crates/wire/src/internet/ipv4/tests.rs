@@ -120,6 +120,21 @@ fn a_packet_dies_at_its_last_router() {
     }
 }
 
+#[test]
+fn each_checksum_is_repaired_as_the_time_to_live_falls() {
+    for checksum in 0..=u16::MAX {
+        for word in [0x0200, 0x4011, 0xff06, 0xffff] {
+            let mut header = [0; MIN_HEADER_LENGTH];
+            header[8..10].copy_from_slice(&u16::to_be_bytes(word));
+            header[10..12].copy_from_slice(&checksum.to_be_bytes());
+            assert!(decrement_time_to_live(&mut header));
+            let repaired = checksum::update16(checksum, word, word - 0x0100);
+            assert_eq!(header[8..10], (word - 0x0100).to_be_bytes());
+            assert_eq!(header[10..12], repaired.to_be_bytes(), "{word:#x} {checksum:#x}");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn no_bytes_panic(bytes in hostile(fragment())) {
