@@ -1,11 +1,12 @@
 //! The GTP-U tunnel that a packet travels in.
 //!
 //! The node reads a tunnel that ends at one of its addresses and leaves it in
-//! place: [`Headers`](crate::Headers) show the user's packet inside, this trait
+//! place: [`Headers`] show the user's packet inside, this trait
 //! what is around it. A packet leaves with whatever tunnel is around it then.
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use crate::headers::Headers;
 use crate::metadata::{Metadata, PacketMetadata};
 use arrayvec::ArrayVec;
 use weft_dpdk::Packet;
@@ -146,6 +147,10 @@ fn front_v4(
     header
 }
 
+/// Octets of the shortest headers around a user's packet: IPv4, UDP and GTP-U with nothing else.
+const SHORTEST: u16 =
+    (ipv4::MIN_HEADER_LENGTH + udp::HEADER_LENGTH + gtpu::MIN_HEADER_LENGTH) as u16;
+
 /// The tunnels of one context. Of more than these the node does not watch the peers.
 pub type TunnelEnds = ArrayVec<TunnelEnd, 8>;
 
@@ -163,6 +168,9 @@ pub trait Tunnel {
     fn message_offset(&self) -> Option<usize>;
     /// Whether extension headers lie between the GTP-U header and what it carries.
     fn has_extensions(&self) -> bool;
+    /// Whether a PDU session container (TS 38.415 §5.5.2) is the only extension header, over IPv4:
+    /// a no is no answer yet.
+    fn has_session_only(&self) -> bool;
     /// The GTP-U message, and all that follows it in the frame.
     fn message(&self) -> Option<gtpu::Message<&[u8]>>;
     /// Replaces everything in front of the byte at `offset` by an Ethernet
@@ -172,6 +180,10 @@ pub trait Tunnel {
     /// bytes on; none when the headroom does not suffice, and then nothing has
     /// changed.
     fn wrap(&mut self, offset: usize, length: usize, ether_type: EtherType) -> Option<&mut [u8]>;
+    /// As [`wrap`](Self::wrap) does to an IP packet in no tunnel, over IPv4, but what is behind
+    /// the packet goes, and the bytes are not set to 0: the caller writes all of them. None, and
+    /// nothing has changed, where it is in a tunnel, not whole, or without room in front.
+    fn wrap_whole<const LENGTH: usize>(&mut self) -> Option<&mut [u8; LENGTH]>;
     /// Takes the tunnel off, so that the user's packet follows the Ethernet
     /// header. False where nothing is inside.
     fn unwrap_tunnel(&mut self) -> bool;
@@ -221,10 +233,31 @@ impl Tunnel for Packet {
         Some(usize::from(self.metadata().outer_offset) + header + udp::HEADER_LENGTH)
     }
 
-    #[inline]
+    #[inline(always)]
     fn has_extensions(&self) -> bool {
-        let flags = self.message_offset().and_then(|offset| self.data().get(offset));
-        flags.is_some_and(|flags| flags & gtpu::EXTENSION_FLAG != 0)
+        let PacketMetadata { outer_offset, network_offset, .. } = *self.metadata();
+        // Headers as short as that have room for none.
+        let is_shortest = network_offset.wrapping_sub(outer_offset) == SHORTEST;
+        (!is_shortest || outer_offset == 0) && has_extension_flag(self)
+    }
+
+    #[inline(always)]
+    fn has_session_only(&self) -> bool {
+        const LENGTH: usize = SHORTEST as usize + 8;
+        const FLAGS: usize = LENGTH - 16;
+        let PacketMetadata { outer_offset, network_offset, .. } = *self.metadata();
+        if usize::from(network_offset.wrapping_sub(outer_offset)) != LENGTH {
+            return false;
+        }
+        let Some(head) = outer(self).and_then(|outer| outer.first_chunk::<LENGTH>()) else {
+            return false;
+        };
+        // With an extension header and no optional field: of four octets, and no other behind.
+        let [.., kind, length, _, _, next] = *head;
+        head[0] == 0x45
+            && head[FLAGS] == 0x30 | gtpu::EXTENSION_FLAG
+            && gtpu::ExtensionType(kind) == gtpu::ExtensionType::PDU_SESSION
+            && (length, next) == (1, 0)
     }
 
     #[inline]
@@ -258,6 +291,27 @@ impl Tunnel for Packet {
         Some(rest)
     }
 
+    #[inline(always)]
+    fn wrap_whole<const LENGTH: usize>(&mut self) -> Option<&mut [u8; LENGTH]> {
+        let addresses: [u8; 12] = *self.data().first_chunk()?;
+        let front = (ethernet::HEADER_LENGTH + LENGTH) as u16;
+        let PacketMetadata { network_offset, outer_offset, .. } = *self.metadata();
+        let length = usize::from(front) + self.ip_length();
+        let offset = i32::from(network_offset) - i32::from(front);
+        if outer_offset != 0 || !self.reframe(offset, length) {
+            return None;
+        }
+        let (bytes, metadata) = self.parts_mut();
+        metadata.network_offset = front;
+        if metadata.transport_offset != 0 {
+            let of_transport = metadata.transport_offset.wrapping_sub(network_offset);
+            metadata.transport_offset = front.wrapping_add(of_transport);
+        }
+        metadata.outer_offset = ethernet::HEADER_LENGTH as u16;
+        write_link(bytes, addresses, EtherType::IPV4.0);
+        bytes.get_mut(ethernet::HEADER_LENGTH..)?.first_chunk_mut()
+    }
+
     #[inline]
     fn unwrap_tunnel(&mut self) -> bool {
         if !self.is_tunnelled() || self.is_end_marker() {
@@ -266,8 +320,11 @@ impl Tunnel for Packet {
         let Some(&addresses) = self.data().first_chunk::<12>() else { return false };
         let PacketMetadata { network_offset, network_length, .. } = *self.metadata();
         let extra = network_offset.saturating_sub(ethernet::HEADER_LENGTH as u16);
-        self.trim_front(extra.into());
-        self.truncate(ethernet::HEADER_LENGTH + usize::from(network_length));
+        let length = ethernet::HEADER_LENGTH + usize::from(network_length);
+        if !self.reframe(extra.into(), length) {
+            self.trim_front(extra.into());
+            self.truncate(length);
+        }
         let (bytes, metadata) = self.parts_mut();
         metadata.outer_offset = 0;
         metadata.network_offset -= extra;
@@ -275,6 +332,12 @@ impl Tunnel for Packet {
         write_link(bytes, addresses, metadata.ether_type);
         true
     }
+}
+
+#[inline(never)]
+fn has_extension_flag(packet: &Packet) -> bool {
+    let flags = packet.message_offset().and_then(|offset| packet.data().get(offset));
+    flags.is_some_and(|flags| flags & gtpu::EXTENSION_FLAG != 0)
 }
 
 #[inline]
@@ -387,7 +450,7 @@ fn inside_summed<R>(packet: &mut Packet, change: impl FnOnce(&mut Packet) -> R) 
     done
 }
 
-/// Makes the tunnel's IP header the one that [`Headers`](crate::Headers) show:
+/// Makes the tunnel's IP header the one that [`Headers`] show:
 /// the sender of a packet calls it. False where there is no tunnel.
 #[inline]
 pub fn surface(packet: &mut Packet) -> bool {

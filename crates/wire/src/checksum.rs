@@ -37,6 +37,12 @@ pub fn sum20(header: &[u8; 20]) -> u16 {
     u16::from_be(fold(total))
 }
 
+/// The [`sum`] of words of 32 bits, in host order: of a header that is about to be written.
+#[inline(always)]
+pub fn sum_of_words<const COUNT: usize>(words: [u32; COUNT]) -> u16 {
+    fold(words.into_iter().map(u64::from).sum())
+}
+
 #[inline]
 fn add64(left: u64, right: u64) -> u64 {
     let (total, carry) = left.overflowing_add(right);
@@ -46,10 +52,10 @@ fn add64(left: u64, right: u64) -> u64 {
 
 #[inline]
 const fn fold(total: u64) -> u16 {
-    let total = (total >> 32) + (total & 0xffff_ffff);
-    let total = (total >> 16) + (total & 0xffff);
-    let total = (total >> 16) + (total & 0xffff);
-    ((total >> 16) + (total & 0xffff)) as u16
+    // Each half is added to the other: the upper one then has the carry of the lower one.
+    let total = total.wrapping_add(total.rotate_left(32));
+    let half = (total >> 32) as u32;
+    (half.wrapping_add(half.rotate_left(16)) >> 16) as u16
 }
 
 /// Ones-complement sum of two sums.

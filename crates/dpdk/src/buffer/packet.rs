@@ -78,9 +78,11 @@ impl Packet {
     #[inline(always)]
     pub fn data(&self) -> &[u8] {
         let mbuf = self.mbuf();
-        // SAFETY: DPDK keeps data_off + data_len within the buffer.
+        // SAFETY: DPDK keeps data_off + data_len within the buffer, which is there: the compiler
+        // is told, or it would look whether a part of the packet is at null.
         unsafe {
             let first = mbuf.buf_addr.cast::<u8>().add(usize::from(mbuf.data_off));
+            std::hint::assert_unchecked(!first.is_null());
             std::slice::from_raw_parts(first, usize::from(mbuf.data_len))
         }
     }
@@ -92,6 +94,7 @@ impl Packet {
         // SAFETY: as in `data`, and `self` is borrowed mutably.
         unsafe {
             let first = mbuf.buf_addr.cast::<u8>().add(usize::from(mbuf.data_off));
+            std::hint::assert_unchecked(!first.is_null());
             std::slice::from_raw_parts_mut(first, usize::from(mbuf.data_len))
         }
     }
@@ -170,6 +173,25 @@ impl Packet {
             mbuf.data_len = length as u16;
             mbuf.pkt_len = length as u32;
         }
+    }
+
+    /// Makes the packet begin `offset` bytes behind its first byte, or that many before where it
+    /// is negative, and be `length` bytes long. What comes in front holds what the buffer held
+    /// before. False, and nothing changes, where the headroom does not suffice or the packet
+    /// would go on behind its end.
+    #[inline(always)]
+    pub fn reframe(&mut self, offset: i32, length: usize) -> bool {
+        let mbuf = self.mbuf_mut();
+        let first = i32::from(mbuf.data_off).saturating_add(offset);
+        let end = i32::from(mbuf.data_off) + i32::from(mbuf.data_len);
+        let room = usize::try_from(end.saturating_sub(first));
+        if first < 0 || !room.is_ok_and(|room| length <= room) {
+            return false;
+        }
+        mbuf.data_off = first as u16;
+        mbuf.data_len = length as u16;
+        mbuf.pkt_len = length as u32;
+        true
     }
 
     /// Makes the packet as empty, and its headroom as long, as in one fresh from a

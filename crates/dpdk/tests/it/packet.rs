@@ -15,6 +15,7 @@ enum Step {
     Append(usize, u8),
     TrimFront(usize),
     Truncate(usize),
+    Reframe(i32, usize, u8),
     Reset,
     Duplicate,
 }
@@ -22,11 +23,14 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     // Mostly as long as headers are; now and then beyond every limit.
     let count = || prop_oneof![8 => 0usize..80, 1 => 0usize..2400, 1 => 65_500usize..66_000];
+    let offset = prop_oneof![8 => -80..80, 1 => -70_000..70_000, 1 => any::<i32>()];
     prop_oneof![
         (count(), any::<u8>()).prop_map(|(count, byte)| Step::Prepend(count, byte)),
         (count(), any::<u8>()).prop_map(|(count, byte)| Step::Append(count, byte)),
         count().prop_map(Step::TrimFront),
         count().prop_map(Step::Truncate),
+        (offset, count(), any::<u8>())
+            .prop_map(|(offset, length, byte)| Step::Reframe(offset, length, byte)),
         Just(Step::Reset),
         Just(Step::Duplicate),
     ]
@@ -68,6 +72,20 @@ impl Model {
             Step::Truncate(length) => {
                 packet.truncate(length);
                 self.bytes.truncate(length);
+            }
+            Step::Reframe(offset, length, byte) => {
+                let (offset, start) = (i64::from(offset), self.headroom as i64);
+                let end = self.bytes.len() as i64;
+                let fits = start + offset >= 0 && offset + length as i64 <= end && offset <= end;
+                assert_eq!(packet.reframe(offset as i32, length), fits);
+                if fits {
+                    let fresh = length.min((-offset).max(0) as usize);
+                    packet.data_mut()[..fresh].fill(byte);
+                    let rest = self.bytes.drain(offset.max(0) as usize..).take(length - fresh);
+                    let rest: Vec<u8> = rest.collect();
+                    self.bytes = [vec![byte; fresh], rest].concat();
+                    self.headroom = (start + offset) as usize;
+                }
             }
             Step::Reset => {
                 packet.reset();

@@ -134,6 +134,12 @@ impl Locals {
         TunnelEnd { source_port: self.source_port.unwrap_or(end.source_port), ..end }
     }
 
+    /// The UDP port that packets of a tunnel come from.
+    #[inline(always)]
+    fn port_of(&self, tunnel: &Tunnel) -> u16 {
+        self.source_port.unwrap_or(TunnelEnd::port_of(Teid(tunnel.teid)))
+    }
+
     /// Writes a tunnel as bytes.
     pub fn export(&self, tunnel: &Tunnel, out: &mut Vec<u8>) {
         let end = self.end(tunnel);
@@ -192,12 +198,12 @@ impl Tunnel {
         if self.local != 0 { Some(self) } else { None }
     }
 
-    /// The identification of the next packet to `end`.
+    /// The identification of the next packet to the end with this TEID.
     #[inline]
-    pub fn number(&mut self, end: &TunnelEnd) -> u16 {
+    pub fn number(&mut self, teid: Teid) -> u16 {
         self.sent = self.sent.wrapping_add(1);
         // Tunnels between two nodes begin at different numbers.
-        TunnelEnd::port_of(end.teid).rotate_left(2) ^ self.sent
+        TunnelEnd::port_of(teid).rotate_left(2) ^ self.sent
     }
 
     /// Sends an End Marker (TS 29.281 §7.3.2) into the tunnel to `end`, in a packet with
@@ -218,7 +224,7 @@ impl Tunnel {
         let Some(frame) = packet.append(front + length) else { return };
         frame.fill(0);
         frame[12..front].copy_from_slice(&end.ether_type().0.to_be_bytes());
-        let (dscp, number) = (dscp.unwrap_or_default(), self.number(end));
+        let (dscp, number) = (dscp.unwrap_or_default(), self.number(end.teid));
         let written = marker.emit(&mut frame[front + headers..]).is_ok()
             && end.emit(&mut frame[front..], dscp, number, zero_checksum);
         if !written {

@@ -2,12 +2,10 @@
 //! without. [`Repr`](weft_wire::gtpu::Repr) and [`TunnelEnd::emit`] write the same octets field
 //! by field, which takes more than three times as many instructions.
 
-use std::net::{IpAddr, Ipv4Addr};
-
-use weft_function::{Headers, Metadata, Packet, Tunnel as _, TunnelEnd};
-use weft_wire::checksum::sum20;
-use weft_wire::gtpu::{ExtensionRepr, ExtensionType, Extensions, MessageType, PduSession};
-use weft_wire::{Dscp, EtherType, Protocol, gtpu, ipv4, udp};
+use weft_function::{Headers, Packet, Tunnel as _, TunnelEnd};
+use weft_wire::checksum::sum_of_words;
+use weft_wire::gtpu::{ExtensionRepr, ExtensionType, Extensions, MessageType, PduSession, Teid};
+use weft_wire::{Dscp, Protocol, gtpu, ipv4, udp};
 
 use super::put::{Outer, Unfit};
 use super::{Locals, Tunnel};
@@ -27,7 +25,7 @@ impl Locals {
     ///
     /// # Errors
     /// [`Unfit`].
-    #[inline]
+    #[inline(always)]
     pub fn put_into_flow(
         &self,
         packet: &mut Packet,
@@ -66,72 +64,73 @@ impl Locals {
         outer: Outer,
     ) -> Result<(), Unfit> {
         let Some(dscp) = packet.dscp() else { return Err(Unfit::NotIp) };
-        let network = usize::from(packet.metadata().network_offset);
-        // Padding of the link does not travel in the tunnel.
-        packet.truncate(network + packet.ip_length());
-        let total = LENGTH + packet.len().saturating_sub(network);
-        let Ok(total) = u16::try_from(total) else { return Err(Unfit::NoHeadroom) };
-        let end = self.end(tunnel);
-        let front = packet.wrap(network, LENGTH, EtherType::IPV4);
-        let Some(front) = front.and_then(|bytes| bytes.first_chunk_mut::<LENGTH>()) else {
+        let Ok(total) = u16::try_from(LENGTH + packet.ip_length()) else {
             return Err(Unfit::NoHeadroom);
         };
-        let number = tunnel.number(&end);
-        write(front, &end, (outer.dscp.unwrap_or(dscp), number, total), flow);
+        let Some(front) = packet.wrap_whole::<LENGTH>() else {
+            return self.put_field_by_field(packet, tunnel, flow, outer);
+        };
+        let number = tunnel.number(Teid(tunnel.teid));
+        let source_port = self.port_of(tunnel);
+        write(front, (tunnel, source_port), (outer.dscp.unwrap_or(dscp), number, total), flow);
         Ok(())
     }
 }
 
-/// Writes the headers of a packet that has `total` octets with them.
+/// Writes the headers of a packet that has `total` octets with them, a word at a time.
 #[inline(always)]
 fn write<const LENGTH: usize>(
     front: &mut [u8; LENGTH],
-    end: &TunnelEnd,
+    (tunnel, source_port): (&Tunnel, u16),
     (dscp, number, total): (Dscp, u16, u16),
     flow: Option<PduSession>,
 ) {
-    let [local, peer] = [end.local, end.peer].map(|address| match address {
-        IpAddr::V4(address) => address,
-        IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
-    });
-    let mut ip = [0; ipv4::MIN_HEADER_LENGTH];
-    ip[0] = 0x45;
-    ip[1] = dscp.value() << 2;
-    ip[2..4].copy_from_slice(&total.to_be_bytes());
-    ip[4..6].copy_from_slice(&number.to_be_bytes());
-    ip[8] = TunnelEnd::HOPS;
-    ip[9] = Protocol::UDP.0;
-    ip[12..16].copy_from_slice(&local.octets());
-    ip[16..20].copy_from_slice(&peer.octets());
-    let checksum = !sum20(&ip);
-    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
-    front[..20].copy_from_slice(&ip);
-
-    let of_udp = total - ipv4::MIN_HEADER_LENGTH as u16;
-    front[20..22].copy_from_slice(&end.source_port.to_be_bytes());
-    front[22..24].copy_from_slice(&end.destination_port.to_be_bytes());
-    front[24..26].copy_from_slice(&of_udp.to_be_bytes());
-    front[26..28].copy_from_slice(&[0; 2]);
-
-    let behind = total - PLAIN as u16;
+    let word = |high: u16, low: u16| u32::from(high) << 16 | u32::from(low);
+    let octets = |high: u8, low: u8| u16::from_be_bytes([high, low]);
+    let ip = [
+        word(octets(0x45, dscp.value() << 2), total),
+        word(number, 0),
+        word(octets(TunnelEnd::HOPS, Protocol::UDP.0), 0),
+        tunnel.local_ipv4,
+        tunnel.peer_last,
+    ];
+    let checksum = !sum_of_words(ip);
     let is_flow = LENGTH == FLOW;
-    front[28] = VERSION | if is_flow { EXTENSION } else { 0 };
-    front[29] = MessageType::G_PDU.0;
-    front[30..32].copy_from_slice(&behind.to_be_bytes());
-    front[32..36].copy_from_slice(&end.teid.0.to_be_bytes());
-    if is_flow && let Some(flow) = flow {
-        let (kind, marks) = match flow {
-            PduSession::Downlink { reflective, .. } => (0, u8::from(reflective) << 6),
-            PduSession::Uplink { .. } => (1 << 4, 0),
-        };
-        let next = ExtensionType::PDU_SESSION.0;
-        front[36..44].copy_from_slice(&[0, 0, 0, next, 1, kind, flow.qfi().value() | marks, 0]);
+    let first = VERSION | if is_flow { EXTENSION } else { 0 };
+    let container = match flow {
+        Some(PduSession::Downlink { qfi, reflective, .. }) => {
+            octets(qfi.value() | u8::from(reflective) << 6, 0)
+        }
+        Some(PduSession::Uplink { qfi }) => octets(qfi.value(), 0),
+        None => 0,
+    };
+    let kind = if matches!(flow, Some(PduSession::Uplink { .. })) { 1 << 4 } else { 0 };
+    let words = [
+        ip[0],
+        ip[1],
+        ip[2] | u32::from(checksum),
+        ip[3],
+        ip[4],
+        word(source_port, gtpu::PORT),
+        // Over IPv4 there is no UDP checksum.
+        word(total - ipv4::MIN_HEADER_LENGTH as u16, 0),
+        word(octets(first, MessageType::G_PDU.0), total - PLAIN as u16),
+        tunnel.teid,
+        // The optional fields, none of which are there, and the container (TS 38.415 §5.5.2).
+        u32::from(ExtensionType::PDU_SESSION.0),
+        word(octets(1, kind), container),
+    ];
+    let (places, _) = front.as_chunks_mut::<4>();
+    for (place, word) in places.iter_mut().zip(words) {
+        *place = word.to_be_bytes();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use weft_wire::gtpu::{Qfi, Repr, Teid};
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use weft_wire::gtpu::{Qfi, Repr};
 
     use super::*;
 
@@ -177,17 +176,19 @@ mod tests {
                 let end = TunnelEnd::new(Teid(teid), address(1), address(9));
                 let (dscp, number) = (Dscp::new((payload % 64) as u8).unwrap(), teid as u16);
                 let wanted = by_fields(&end, dscp, number, payload, flow);
+                let tunnel = Locals::default().tunnel(end).unwrap();
+                let port = Locals::default().port_of(&tunnel);
                 let written = match flow {
                     None => {
                         let mut front = [0xff; PLAIN];
                         let total = (PLAIN + payload) as u16;
-                        super::write(&mut front, &end, (dscp, number, total), flow);
+                        super::write(&mut front, (&tunnel, port), (dscp, number, total), flow);
                         front.to_vec()
                     }
                     Some(_) => {
                         let mut front = [0xff; FLOW];
                         let total = (FLOW + payload) as u16;
-                        super::write(&mut front, &end, (dscp, number, total), flow);
+                        super::write(&mut front, (&tunnel, port), (dscp, number, total), flow);
                         front.to_vec()
                     }
                 };

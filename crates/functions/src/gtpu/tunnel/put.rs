@@ -65,7 +65,7 @@ impl Locals {
         let Some(front) = packet.wrap(network, length, end.ether_type()) else {
             return Err(Unfit::NoHeadroom);
         };
-        let (dscp, number) = (outer.dscp.unwrap_or(dscp), tunnel.number(&end));
+        let (dscp, number) = (outer.dscp.unwrap_or(dscp), tunnel.number(end.teid));
         let written = message.emit(&mut front[headers..]).is_ok()
             && end.emit(front, dscp, number, outer.zero_checksum || owes);
         finish(packet, &end, owes, written)
@@ -92,7 +92,7 @@ impl Locals {
         let Some(front) = packet.wrap(network, end.headers_length(), end.ether_type()) else {
             return Err(Unfit::NoHeadroom);
         };
-        let number = tunnel.number(&end);
+        let number = tunnel.number(end.teid);
         let dscp = outer.dscp.unwrap_or(dscp);
         let written = end.emit(front, dscp, number, outer.zero_checksum || owes);
         finish(packet, &end, owes, written)
@@ -130,7 +130,7 @@ impl Locals {
         if let Ok(mut message) = Message::new_checked(&mut front[headers..]) {
             message.set_teid(end.teid);
         }
-        let written = end.emit(front, dscp, tunnel.number(&end), outer.zero_checksum || owes);
+        let written = end.emit(front, dscp, tunnel.number(end.teid), outer.zero_checksum || owes);
         finish(packet, &end, owes, written)
     }
 }
