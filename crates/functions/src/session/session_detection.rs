@@ -148,26 +148,29 @@ impl UserPlaneFunction for SessionDetection {
         emit: &mut Emit<'_>,
     ) -> Verdict {
         // The usual packet of the usual session; see `context`.
-        let way = context.ways[usize::from(!packet.is_tunnelled())];
-        if way.flags & (Way::USUAL | Way::CLOSED) != Way::USUAL || packet.is_end_marker() {
+        let at = usize::from(!packet.is_tunnelled());
+        let flags = context.ways[at].flags;
+        let has = |flag: u8| flags & flag != 0;
+        if flags & (Way::USUAL | Way::CLOSED) != Way::USUAL || packet.is_end_marker() {
             return self.look_closer(packet, context, emit);
         }
-        let uplink = way.has(Way::UPLINK);
-        if way.has(Way::CHECKED) && !context.is_users(packet, uplink) {
+        let uplink = has(Way::UPLINK);
+        if has(Way::CHECKED) && !context.is_users(packet, uplink) {
             return Verdict::Drop(NO_PDR);
         }
-        if way.has(Way::UNWRAP)
+        if has(Way::UNWRAP)
             && let Some(reason) = must_stay(packet)
         {
             return Verdict::Drop(reason);
         }
         let (octets, direction) = (packet.ip_length() as u64, usize::from(!uplink));
-        if way.has(Way::METERED) {
-            let bucket = &mut context.buckets[direction];
+        if has(Way::METERED) {
+            let mut bucket = context.bucket(direction);
             if !bucket.has_room(emit.now(), octets, self.burst) {
                 return Verdict::Drop(BIT_RATE);
             }
             bucket.take(emit.now(), octets);
+            context.full_at[direction] = bucket.full_at;
         }
         context.octets[direction] += octets;
         context.packets[direction] += 1;
@@ -178,7 +181,7 @@ impl UserPlaneFunction for SessionDetection {
         if context.octets[0] + context.octets[1] >= context.attention {
             attend(context, emit);
         }
-        self.leave(packet, way)
+        self.leave(packet, &context.ways[at])
     }
 
     fn check(&self, settings: &Rules, _: u32) -> Result<(), ConfigError> {
@@ -258,7 +261,7 @@ impl UserPlaneFunction for SessionDetection {
 impl SessionDetection {
     /// Takes the packet out of its tunnel, as its rule says, and notes where it goes.
     #[inline(always)]
-    fn leave(&self, packet: &mut Packet, way: Way) -> Verdict {
+    fn leave(&self, packet: &mut Packet, way: &Way) -> Verdict {
         if way.has(Way::UNWRAP) {
             // It is in a tunnel, or the rule would not match.
             packet.unwrap_tunnel();
@@ -299,7 +302,7 @@ impl SessionDetection {
             Ok(passed) => passed,
             Err(verdict) => return verdict,
         };
-        let verdict = self.leave(packet, way);
+        let verdict = self.leave(packet, &way);
         if action != 0 {
             let tag = u32::from(way.pdr) | u32::from(action) << 16;
             self.slots.pdr.set(packet.metadata_mut(), tag);
@@ -315,7 +318,7 @@ impl SessionDetection {
         }
         if packet.is_end_marker() {
             return match way.has(Way::RELAYED) && !way.has(Way::UNWRAP) {
-                true => self.leave(packet, way),
+                true => self.leave(packet, &way),
                 false => Verdict::Drop(END_MARKER),
             };
         }
@@ -336,7 +339,7 @@ fn must_stay(packet: &Packet) -> Option<Reason> {
     if packet.metadata().flags & INSIDE_ONLY != 0 {
         return Some(why_inside(packet));
     }
-    if packet.has_extensions() { refuses(packet) } else { None }
+    if packet.has_session_only() || !packet.has_extensions() { None } else { refuses(packet) }
 }
 
 /// Why a packet must not leave its tunnel.
@@ -350,7 +353,7 @@ fn why_inside(packet: &Packet) -> Reason {
 }
 
 /// What is wrong with the extension headers around a packet (TS 29.281 §5.2.1).
-#[inline]
+#[inline(never)]
 fn refuses(packet: &Packet) -> Option<Reason> {
     let must_know = |kind: ExtensionType| {
         let class = kind.comprehension();

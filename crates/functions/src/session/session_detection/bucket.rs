@@ -37,7 +37,8 @@ impl Bucket {
     pub fn has_room(&self, now: u64, octets: u64, burst: u64) -> bool {
         let now = now << TICKS;
         let lack = self.full_at.saturating_sub(now).saturating_add(self.cost(octets));
-        lack <= (burst << TICKS).max(self.cost(LEAST_BURST))
+        // Only at low rates the burst holds no packet of any length.
+        lack <= burst << TICKS || lack <= self.cost(LEAST_BURST)
     }
 
     /// Takes the tokens of a packet.

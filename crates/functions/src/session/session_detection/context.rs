@@ -6,6 +6,7 @@
 //! usage reporting rules; if each direction has at most one maximum bit rate; and if nothing
 //! waits or is dropped by rule. Its packets are told apart by whether they are in a tunnel.
 
+use std::mem::offset_of;
 use std::sync::Arc;
 
 use weft_function::{Headers, Packet};
@@ -18,7 +19,8 @@ use super::way::Way;
 use crate::session::rules::{Pdr, Session, UeAddress};
 use crate::session::usage::Volume;
 
-/// The state of one session.
+/// The state of one session: a cache line that packets read, and one that they write. What they
+/// do not write needs no way back to memory.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Context {
@@ -26,16 +28,18 @@ pub struct Context {
     pub record: Option<Box<Record>>,
     /// Octets counted here at which something is to be looked at.
     pub attention: u64,
-    /// When the last packet passed; 0 for never.
-    pub last: i64,
     /// Of packets in a tunnel, and of others.
     pub ways: [Way; 2],
     /// The user's IPv4 address; 0 for none.
     pub ipv4: u32,
     /// The first 64 bits of the user's IPv6 prefix; 0 for none.
     pub ipv6: u64,
-    /// Uplink, downlink.
-    pub buckets: [Bucket; 2],
+    /// What an octet costs in the buckets, uplink and downlink.
+    pub per_octet: [u64; 2],
+    /// When the last packet passed; 0 for never.
+    pub last: i64,
+    /// When the buckets are full, uplink and downlink.
+    pub full_at: [u64; 2],
     /// Octets and packets that passed since they were last given to the record: uplink,
     /// downlink. Those of the usual session; of others the first is the sum of all octets.
     pub octets: [u64; 2],
@@ -46,9 +50,20 @@ pub struct Context {
     pub first: i64,
 }
 
-const _: () = assert!(size_of::<Context>() == 128);
+const _: () = assert!(size_of::<Context>() == 128 && offset_of!(Context, last) == 64);
 
 impl Context {
+    /// The bucket that limits a direction: 0 for uplink, 1 for downlink.
+    #[inline(always)]
+    pub fn bucket(&self, direction: usize) -> Bucket {
+        Bucket { full_at: self.full_at[direction], per_octet: self.per_octet[direction] }
+    }
+
+    /// Puts another bucket in its place.
+    pub fn set_bucket(&mut self, direction: usize, bucket: Bucket) {
+        (self.full_at[direction], self.per_octet[direction]) = (bucket.full_at, bucket.per_octet);
+    }
+
     /// Whether the user's address in a packet of the usual session is right.
     #[inline(always)]
     pub fn is_users(&self, packet: &Packet, uplink: bool) -> bool {
@@ -93,7 +108,8 @@ impl Context {
             if let Some(at) = metered(rules, direction)
                 && let Some(limiter) = limiters.get_mut(at)
             {
-                limiter.buckets[direction] = self.buckets[direction];
+                let (full_at, per_octet) = (self.full_at[direction], self.per_octet[direction]);
+                limiter.buckets[direction] = Bucket { full_at, per_octet };
             }
         }
     }
@@ -116,7 +132,7 @@ impl Context {
                 for direction in [0, 1] {
                     let at = metered(&record.rules, direction);
                     if let Some(limiter) = at.and_then(|at| record.limiters.get(at)) {
-                        self.buckets[direction] = limiter.buckets[direction];
+                        self.set_bucket(direction, limiter.buckets[direction]);
                     }
                 }
                 record.counted =
@@ -135,7 +151,8 @@ impl Context {
             for direction in [0, 1] {
                 let at = metered(&record.rules, direction);
                 if let Some(limiter) = at.and_then(|at| record.limiters.get(at)) {
-                    self.buckets[direction] = limiter.buckets[direction];
+                    let Bucket { full_at, per_octet } = limiter.buckets[direction];
+                    (self.full_at[direction], self.per_octet[direction]) = (full_at, per_octet);
                 }
             }
         }

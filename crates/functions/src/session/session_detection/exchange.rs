@@ -141,7 +141,8 @@ fn write_state(context: &Context, day: Option<TimeOfDay>, out: &mut Vec<u8>) {
             told: record.told,
         })),
         last: context.last,
-        buckets: context.buckets,
+        per_octet: context.per_octet,
+        full_at: context.full_at,
         octets: context.octets,
         packets: context.packets,
         first: context.first,
@@ -325,8 +326,10 @@ pub(super) fn rebase(context: &mut Context, then: u64, now: u64, unix: u64) {
             *time = Some(moved(*time)).filter(|time| *time != 0).unwrap_or(1);
         }
     }
-    for bucket in &mut context.buckets {
+    for direction in [0, 1] {
+        let mut bucket = context.bucket(direction);
         bucket.rebase(then, now);
+        context.set_bucket(direction, bucket);
     }
     let Some(record) = &mut context.record else { return };
     for limiter in &mut record.limiters {

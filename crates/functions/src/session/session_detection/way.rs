@@ -52,13 +52,13 @@ impl Way {
 
     /// Whether a flag is set.
     #[inline(always)]
-    pub fn has(self, flag: u8) -> bool {
+    pub fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 
     /// Notes it in a packet.
     #[inline(always)]
-    pub fn note(self, metadata: &mut PacketMetadata, slots: &Slots) {
+    pub fn note(&self, metadata: &mut PacketMetadata, slots: &Slots) {
         slots.pdr.set(metadata, self.pdr.into());
         slots.destination.set(metadata, self.destination.into());
         let direction =
