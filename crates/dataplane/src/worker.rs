@@ -209,7 +209,11 @@ impl Worker {
         let BurstState { burst, watch, taps, doubtful, framed, .. } = &mut self.state;
         let counters = &*self.counters;
         let count = burst.packets.len();
-        let usual = own.as_ref().map_or_else(Usual::default, |own| own.read_usual(burst, *port));
+        let usual = match (own, self.classifier.ahead(*port)) {
+            (Some(own), Some(ahead)) => own.read_usual(burst, *port, |known| ahead.ask(&known)),
+            (Some(own), None) => own.read_usual(burst, *port, |_| {}),
+            (None, _) => Usual::default(),
+        };
         let rest = Positions::first(count).without(usual.all());
         let Sorted { ip, arp, session, service, malformed } = parse_burst(burst, rest, *port);
         for position in malformed {

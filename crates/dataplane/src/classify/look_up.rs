@@ -12,9 +12,44 @@ use super::key::{
     flow_key, ipv4_key, ipv6_key, mapped, port_key, route_key, session_key, spi_key, teid_key,
     vlan_key,
 };
-use super::{Classifier, Scratch, Search};
+use super::{Classifier, PortClass, Scratch, Search};
+use crate::parse::usual::Known;
+
+/// A table of more bytes than this lies beyond the caches of a core.
+const LARGE_TABLE: usize = 1 << 20;
+
+/// Asks for where users are looked up, as soon as it is known what by.
+#[derive(Clone, Copy)]
+pub(crate) struct Ahead<'a> {
+    table: &'a Table<u64>,
+    network: u32,
+    direction: Direction,
+}
+
+impl Ahead<'_> {
+    /// Asks for where the user of a packet is looked up.
+    #[inline(always)]
+    pub fn ask(self, known: &Known) {
+        let address = match (known, self.direction) {
+            (Known::Teid(teid), _) => {
+                return self.table.prefetch(&teid_key(self.network, teid.0));
+            }
+            (Known::Ipv4(from, _), Direction::Uplink) => from,
+            (Known::Ipv4(_, to), Direction::Downlink) => to,
+        };
+        self.table.prefetch(&ipv4_key(self.network, u32::from_be_bytes(*address)));
+    }
+}
 
 impl Classifier {
+    /// What asks for the users of packets that come in at `port`, where the table is large.
+    #[inline]
+    pub(crate) fn ahead(&self, port: u16) -> Option<Ahead<'_>> {
+        let PortClass { network, direction } = *self.ports.get(usize::from(port))?;
+        let is_large = self.linear.is_none() && self.tables.narrow.memory_bytes() > LARGE_TABLE;
+        is_large.then_some(Ahead { table: &self.tables.narrow, network, direction })
+    }
+
     /// Finds the users of packets in tunnels.
     pub(super) fn look_up_teids(&mut self, burst: &Burst, tunnelled: Positions, search: Search) {
         let Scratch { slots, keys, places, found } = &mut *self.scratch;
@@ -24,6 +59,10 @@ impl Classifier {
                 teid_key(search.network, burst.packets[position].metadata().step.get::<Teid>().0);
             places[count] = position as u8;
             count += 1;
+        }
+        if count == burst.packets.len() {
+            // All of the burst, so the places are the positions.
+            return self.tables.narrow.lookup_bulk(&keys[..count], &mut slots[..count]);
         }
         self.tables.narrow.lookup_bulk(&keys[..count], &mut found[..count]);
         for (slot, place) in found[..count].iter().zip(&*places) {

@@ -17,10 +17,37 @@ pub struct OwnAddresses {
     pub ipv4: Vec<Ipv4Addr>,
     /// Broadcast addresses of the subnets of all ports.
     pub broadcasts: Vec<Ipv4Addr>,
+    /// Both of these, to be asked first.
+    pub known: AddressFilter,
     /// The least MTU of all ports that route, in bytes.
     pub least_mtu: u16,
     /// Whether service paths lead through the node.
     pub service: bool,
+}
+
+/// A set of IPv4 addresses, of which it may be said to have more than it has: a bit for each of 64
+/// classes of addresses. Nearly all packets go to none of the few that a node has.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AddressFilter(u64);
+
+impl AddressFilter {
+    /// The set of these.
+    pub fn of<'a>(addresses: impl IntoIterator<Item = &'a Ipv4Addr>) -> AddressFilter {
+        let bits = addresses.into_iter().map(|address| 1 << Self::class(*address));
+        AddressFilter(bits.fold(0, |all, bit: u64| all | bit))
+    }
+
+    /// Whether the address may be in the set; a no is sure.
+    #[inline(always)]
+    pub fn may_have(self, address: Ipv4Addr) -> bool {
+        self.0 >> Self::class(address) & 1 != 0
+    }
+
+    #[inline(always)]
+    fn class(address: Ipv4Addr) -> u32 {
+        // Fibonacci hashing; the order of the octets does not matter.
+        u32::from_ne_bytes(address.octets()).wrapping_mul(0x9e37_79b1) >> 26
+    }
 }
 
 /// How the packets of a burst divide.
@@ -106,9 +133,18 @@ impl OwnAddresses {
 /// Whether an IPv4 address with this first octet names a host beyond a link, unless
 /// it is a subnet's own: nearly all do.
 #[inline(always)]
-pub(crate) const fn is_usual(first: u8) -> bool {
-    !matches!(first, 0 | 127 | 169 | 224..)
+pub(crate) fn is_usual(first: u8) -> bool {
+    USUAL[usize::from(first)]
 }
+
+static USUAL: [bool; 256] = {
+    let (mut usual, mut first) = ([false; 256], 0);
+    while first < usual.len() {
+        usual[first] = !matches!(first, 0 | 127 | 169 | 224..);
+        first += 1;
+    }
+    usual
+};
 
 /// The address of all hosts of a subnet; subnets of two addresses have none
 /// (RFC 3021).

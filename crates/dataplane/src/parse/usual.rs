@@ -58,6 +58,14 @@ impl Usual {
     }
 }
 
+/// What a packet's user is looked for by.
+pub(crate) enum Known {
+    /// The TEID of its tunnel.
+    Teid(Teid),
+    /// Its addresses: from and to.
+    Ipv4([u8; 4], [u8; 4]),
+}
+
 /// What is read of a user's packet in a tunnel.
 struct Inside {
     offset: usize,
@@ -68,9 +76,9 @@ struct Inside {
 
 impl OwnAddresses {
     /// Reads the packets of the usual shapes, and says which they are: all are of users,
-    /// and to be carried.
+    /// and to be carried. Tells of each at once what is `known` of its user.
     #[inline]
-    pub(crate) fn read_usual(&self, burst: &mut Burst, port: u16) -> Usual {
+    pub(crate) fn read_usual(&self, burst: &mut Burst, port: u16, known: impl Fn(Known)) -> Usual {
         let mut usual = Usual::default();
         for (position, packet) in burst.packets.iter_mut().enumerate() {
             let linear = packet.is_linear();
@@ -81,7 +89,7 @@ impl OwnAddresses {
                 continue;
             }
             let Some(outer) = head[OUTER..].first_chunk() else { continue };
-            if self.ipv4.contains(&destination(outer)) {
+            if self.is_own(destination(outer)) {
                 let Some(inside) = self.read_tunnelled(bytes, outer) else { continue };
                 *metadata = PacketMetadata {
                     step: StepValue::new(inside.teid),
@@ -89,8 +97,11 @@ impl OwnAddresses {
                     outer_offset: OUTER as u16,
                     ..of_ipv4(port, inside.offset, inside.length, inside.protocol)
                 };
+                known(Known::Teid(inside.teid));
                 usual.tunnelled.insert(position);
             } else if let Some(length) = self.read_plain(bytes, head, outer) {
+                let [.., a, b, c, d, e, f, g, h] = *outer;
+                known(Known::Ipv4([a, b, c, d], [e, f, g, h]));
                 *metadata = of_ipv4(port, OUTER, length, outer[9]);
                 usual.plain.insert(position);
             }
@@ -113,7 +124,7 @@ impl OwnAddresses {
             && length <= usize::from(self.least_mtu)
             && is_usual(header[12])
             && is_usual(header[16])
-            && !self.broadcasts.contains(&destination(header))
+            && !self.is_broadcast(destination(header))
             && is_transport_sound(header[9], bytes.get(DATAGRAM..OUTER + length)?);
         is_carried.then_some(length)
     }
@@ -165,10 +176,17 @@ impl OwnAddresses {
     #[inline(always)]
     fn may_leave(&self, inside: &[u8; ipv4::MIN_HEADER_LENGTH]) -> bool {
         let to = destination(inside);
-        is_usual(inside[12])
-            && is_usual(inside[16])
-            && !self.ipv4.contains(&to)
-            && !self.broadcasts.contains(&to)
+        is_usual(inside[12]) && is_usual(inside[16]) && !self.is_own(to) && !self.is_broadcast(to)
+    }
+
+    #[inline(always)]
+    fn is_own(&self, address: Ipv4Addr) -> bool {
+        self.known.may_have(address) && self.ipv4.contains(&address)
+    }
+
+    #[inline(always)]
+    fn is_broadcast(&self, address: Ipv4Addr) -> bool {
+        self.known.may_have(address) && self.broadcasts.contains(&address)
     }
 }
 
@@ -224,6 +242,10 @@ fn destination(header: &[u8; ipv4::MIN_HEADER_LENGTH]) -> Ipv4Addr {
 fn behind_session(bytes: &[u8]) -> Option<usize> {
     let optional = bytes.get(BEHIND_HEADER..)?.first_chunk::<8>()?;
     let [_, _, _, SESSION, 1, first, second, 0] = *optional else { return None };
+    // Uplink, with a QoS flow identifier and nothing else, as most have it.
+    if first == 0x10 && second < 0x40 {
+        return Some(BEHIND_SESSION);
+    }
     PduSession::parse(&[first, second]).ok().map(|_| BEHIND_SESSION)
 }
 

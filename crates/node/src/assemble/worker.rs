@@ -13,7 +13,7 @@ use weft_dataplane::clock::Clock;
 use weft_dataplane::command::Waker;
 use weft_dataplane::counters::WorkerCounters;
 use weft_dataplane::forward::{Choices, Element, Forwarding, Plan};
-use weft_dataplane::parse::local::{OwnAddresses, broadcast_of};
+use weft_dataplane::parse::local::{AddressFilter, OwnAddresses, broadcast_of};
 use weft_dataplane::service_path::{Service, ServicePlan};
 use weft_dataplane::transmit::outlet::{Outlet, OutletKind, Routed};
 use weft_dataplane::transmit::to_agent::{PUNT_RING, ToAgent};
@@ -237,12 +237,15 @@ pub(super) fn looked_at(
     };
     let subnets = blueprint.ports.iter().flat_map(|port| &port.addresses);
     let broadcasts = subnets.filter_map(|(address, length)| broadcast_of(*address, *length));
+    let broadcasts: Vec<_> = broadcasts.collect();
+    let ipv4: Vec<_> = addresses.iter().filter_map(is_ipv4).collect();
     let routed = blueprint.ports.iter().filter(|plan| plan.is_routed());
     Some(OwnAddresses {
         mac,
-        ipv4: addresses.iter().filter_map(is_ipv4).collect(),
+        known: AddressFilter::of(ipv4.iter().chain(&broadcasts)),
+        ipv4,
         addresses,
-        broadcasts: broadcasts.collect(),
+        broadcasts,
         least_mtu: routed.map(|plan| plan.mtu).min().unwrap_or(u16::MAX),
         service: blueprint.has_service_headers(),
     })

@@ -9,6 +9,7 @@ use weft_wire::MacAddress;
 use weft_wire::gtpu::{ExtensionRepr, Extensions, Qfi, Repr, Teid};
 
 use super::*;
+use crate::parse::local::AddressFilter;
 use crate::parse::parse_burst;
 
 const OWN: [u8; 4] = [10, 0, 0, 254];
@@ -32,6 +33,7 @@ fn own() -> OwnAddresses {
         addresses: vec![OWN.into()],
         ipv4: vec![OWN.into()],
         broadcasts: vec![[10, 0, 0, 255].into()],
+        known: AddressFilter::of(&[OWN.into(), [10, 0, 0, 255].into()]),
         least_mtu: 1500,
     }
 }
@@ -134,7 +136,7 @@ fn burst(bytes: &[u8]) -> Burst {
 fn read_both_ways(bytes: &[u8]) -> bool {
     let own = own();
     let mut at_once = burst(bytes);
-    let usual = own.read_usual(&mut at_once, PORT);
+    let usual = own.read_usual(&mut at_once, PORT, |_| {});
     if usual.all().is_empty() {
         return false;
     }
