@@ -71,11 +71,7 @@ impl<F: UserPlaneFunction> Called<F> {
     }
 
     fn slot(&self, metadata: &PacketMetadata) -> u32 {
-        match self.scope {
-            Scope::User => metadata.user,
-            Scope::Bearer => metadata.bearer,
-            Scope::Group => metadata.group,
-        }
+        slot_of(self.scope, metadata)
     }
 
     /// Whether the contexts are more than stay in the nearest cache anyway.
@@ -136,7 +132,9 @@ impl<F: UserPlaneFunction> Called<F> {
     ) {
         // One loop for all: the compiler inlines the function into it.
         for position in selected {
-            self.handle(position, &mut packets[position], notes[position], emit, verdicts);
+            // Without stages nothing is noted.
+            let note = if F::STAGES > 0 { notes[position] } else { 0 };
+            self.handle(position, &mut packets[position], note, emit, verdicts);
         }
     }
 
@@ -161,6 +159,15 @@ impl<F: UserPlaneFunction> Called<F> {
             Verdict::Drop(reason) => verdicts.drop(position, self.kind, reason),
             Verdict::Keep => verdicts.keep(position, self.kind, emit),
         }
+    }
+}
+
+#[inline(always)]
+fn slot_of(scope: Scope, metadata: &PacketMetadata) -> u32 {
+    match scope {
+        Scope::User => metadata.user,
+        Scope::Bearer => metadata.bearer,
+        Scope::Group => metadata.group,
     }
 }
 
@@ -209,10 +216,9 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
         if F::HOT_CONTEXT == 0 || !self.is_large() {
             return;
         }
-        for position in selected {
-            let slot = self.slot(packets[position].metadata());
-            self.contexts.prefetch(slot, F::HOT_CONTEXT);
-        }
+        let scope = self.scope;
+        let slots = selected.map(|position| slot_of(scope, packets[position].metadata()));
+        self.contexts.prefetch(slots, F::HOT_CONTEXT);
     }
 
     fn visit(&mut self, burst: &mut Burst, selected: Positions, outcome: &mut Outcome) {

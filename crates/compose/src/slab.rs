@@ -63,14 +63,18 @@ impl<C: Default> Slab<C> {
         &mut self.contexts
     }
 
-    /// Asks the processor for the context of `slot` ahead of use: for the cache
-    /// lines of its first byte and of the last of those that are `hot`.
+    /// Asks the processor for the contexts of `slots` ahead of use: for the cache
+    /// lines of the first byte of each and of the last of those that are `hot`.
     #[inline(always)]
-    pub fn prefetch(&self, slot: u32, hot: usize) {
-        let index = self.shift.index(slot);
-        weft_dpdk::prefetch(&self.contexts, index);
-        if hot > align_of::<C>() {
-            weft_dpdk::prefetch_at(&self.contexts, index, hot - 1);
+    pub fn prefetch(&self, slots: impl Iterator<Item = u32>, hot: usize) {
+        // Read once: to the compiler a prefetch may change them.
+        let (contexts, shift) = (&*self.contexts, self.shift);
+        for slot in slots {
+            let index = shift.index(slot);
+            weft_dpdk::prefetch(contexts, index);
+            if hot > align_of::<C>() {
+                weft_dpdk::prefetch_at(contexts, index, hot - 1);
+            }
         }
     }
 

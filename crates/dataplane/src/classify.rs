@@ -11,6 +11,7 @@
 //! received; what hangs on a user beyond the slot lies at the user's own worker.
 
 mod bearer;
+mod classified;
 pub mod facts;
 mod key;
 mod linear;
@@ -20,13 +21,14 @@ mod selectors;
 mod tables;
 mod user_key;
 
-use arrayvec::ArrayVec;
 use weft_compose::{Burst, Positions, SlotShift};
 use weft_dpdk::{Batch, Table, prefetch, with_room};
 use weft_function::{Direction, Metadata, Packet, PacketMetadata, StepValue, TAG_SLOTS};
 use weft_rules::Condition;
 
 pub use self::bearer::{Action, Filter, Selector};
+use self::classified::Run;
+pub use self::classified::{Classified, Entry};
 use self::facts::PacketFacts;
 use self::linear::Linear;
 pub use self::record::UserRecord;
@@ -51,73 +53,12 @@ pub struct PortClass {
     pub direction: Direction,
 }
 
-/// Packets that came in at one port, of users that are alike for the rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// The port.
-    pub port: u16,
-    /// The class of the users.
-    pub class: u16,
-    /// The packets.
-    pub positions: Positions,
-}
-
 /// What is searched for: how the packets of a burst came in.
 #[derive(Clone, Copy)]
 struct Search {
     port: u16,
     network: u32,
     direction: Direction,
-}
-
-/// What came of a burst.
-#[derive(Debug, Default)]
-pub struct Classified {
-    /// Packets of this worker's users.
-    pub entries: ArrayVec<Entry, { Batch::CAPACITY }>,
-    /// Packets of other workers' users.
-    pub elsewhere: Positions,
-    /// Packets without a user.
-    pub unknown: Positions,
-    /// Packets of this worker's users that are not to be forwarded now: the
-    /// [`Action`] is left in them.
-    pub held: Positions,
-    /// Packets of this worker's users that go through a gate.
-    pub gated: Positions,
-}
-
-impl Entry {
-    const NONE: Entry = Entry { port: 0, class: 0, positions: Positions::NONE };
-}
-
-impl Classified {
-    /// Makes it ready for the next burst.
-    pub fn clear(&mut self) {
-        self.entries.clear();
-        self.elsewhere = Positions::NONE;
-        self.unknown = Positions::NONE;
-        self.held = Positions::NONE;
-        self.gated = Positions::NONE;
-    }
-
-    /// Whether every packet of this worker's users is to be forwarded.
-    #[inline]
-    pub fn is_usual(&self) -> bool {
-        self.unknown.is_empty() && self.held.is_empty()
-    }
-
-    /// Adds a run of packets of one port and class.
-    #[inline]
-    fn add(&mut self, run: Entry) {
-        if run.positions.is_empty() {
-            return;
-        }
-        let same = |entry: &&mut Entry| (entry.port, entry.class) == (run.port, run.class);
-        match self.entries.iter_mut().find(same) {
-            Some(entry) => entry.positions = entry.positions.or(run.positions),
-            None => self.entries.push(run),
-        }
-    }
 }
 
 /// Records of fewer bytes than this stay in the nearest cache by themselves.
@@ -385,7 +326,7 @@ impl Classifier {
     #[inline]
     pub fn sort(&mut self, burst: &mut Burst, selected: Positions, out: &mut Classified) {
         out.clear();
-        let mut run = Entry::NONE;
+        let mut run = Run::NONE;
         for position in selected {
             let packet = &mut burst.packets[position];
             let slot = packet.metadata().user;
@@ -398,7 +339,7 @@ impl Classifier {
                 false => out.elsewhere.insert(position),
             }
         }
-        out.add(run);
+        out.add(run.entry);
     }
 
     /// Tags the packets of a burst, whose metadata name users of this
@@ -406,20 +347,20 @@ impl Classifier {
     /// packets unknown.
     pub fn admit(&self, burst: &mut Burst, out: &mut Classified) {
         out.clear();
-        let mut run = Entry::NONE;
+        let mut run = Run::NONE;
         for (position, packet) in burst.packets.iter_mut().enumerate() {
             self.admit_one(packet, position, &mut run, out);
         }
-        out.add(run);
+        out.add(run.entry);
     }
 
     /// Tags one packet, and adds it to `run` or begins another.
     #[inline(always)]
-    fn admit_one(
-        &self,
+    fn admit_one<'a>(
+        &'a self,
         packet: &mut Packet,
         position: usize,
-        run: &mut Entry,
+        run: &mut Run<'a>,
         out: &mut Classified,
     ) {
         let metadata = packet.metadata_mut();
@@ -429,8 +370,12 @@ impl Classifier {
             out.unknown.insert(position);
             return;
         };
-        let class = usize::from(port) * self.classes + usize::from(record.class);
-        if let Some(tags) = self.tags.get(class) {
+        if (port, record.class) != (run.entry.port, run.entry.class) {
+            out.add(run.entry);
+            run.entry = Entry { port, class: record.class, positions: Positions::NONE };
+            run.tags = self.tags.get(usize::from(port) * self.classes + usize::from(record.class));
+        }
+        if let Some(tags) = run.tags {
             metadata.tags = *tags;
         }
         metadata.group = record.group;
@@ -442,11 +387,7 @@ impl Classifier {
                 Admission::Gate => return out.gated.insert(position),
             }
         }
-        if (port, record.class) != (run.port, run.class) {
-            out.add(*run);
-            *run = Entry { port, class: record.class, positions: Positions::NONE };
-        }
-        run.positions.insert(position);
+        run.entry.positions.insert(position);
     }
 
     /// Chooses the bearer of a packet; says whether it is to be forwarded now.
