@@ -19,6 +19,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 . ../lib/n4.sh
 
 PAIR4=192.0.2.101 # N4 of the pair, at whichever of the two
+THIRD6=2001:db8:f::4
 UE1=10.45.1.7 UE2=10.45.2.7 UE3=10.45.2.8 UE4=10.45.3.7
 LOADED=300 # sessions of `weft smf`
 LEASE=4    # seconds that a node may be silent
@@ -37,7 +38,7 @@ lay_out() {
     local side
     lay_out_pair || return 1
     for side in nc nd c ctl2; do make_namespace "$side"; done
-    for side in nc nd; do in_ns "$side" sysctl -qw net.ipv6.conf.default.disable_ipv6=1; done
+    in_ns nd sysctl -qw net.ipv6.conf.default.disable_ipv6=1
     link_to nc access acc a && link_to nc core dn b && link_to nc oam oam c &&
         link_to nd access acc d && link_to nd core dn e && link_to nd oam oam f || return 1
     make_link c oam 02:00:00:00:10:01 net oam-c 02:00:00:00:10:02 1600
@@ -58,6 +59,7 @@ lay_out() {
     for side in "$SMF4" "$OTHER4" 10.9.0.3 10.9.0.4; do in_ns c ip address add "$side/32" dev lo; done
     in_ns c ip address add "$SMF6/128" dev oam nodad
     for side in na nb; do in_ns "$side" ip address add "$PAIR4/32" dev lo; done
+    third_by_ipv6
     n4_is_at ctl 192.0.2.1
     pair_is_at 192.0.2.2
     in_ns a ip address add "$ADDRESS_A4/24" dev eth0
@@ -67,12 +69,30 @@ lay_out() {
     in_ns b ip route add 10.45.2.0/24 via 198.51.100.252
 }
 
+# third_by_ipv6: the third node has N4 at an address of IPv6, and its ports have none.
+third_by_ipv6() {
+    local side port
+    for port in access core; do in_ns nc sysctl -qw "net.ipv6.conf.$port.disable_ipv6=1"; done
+    in_ns nc ip address add "$THIRD6/64" dev oam nodad
+    for side in ctl:1 ctl2:9; do
+        in_ns "${side%:*}" ip address add "2001:db8:f::${side#*:}/64" dev oam nodad
+        neighbour "${side%:*}" "$THIRD6" nc
+        neighbour nc "2001:db8:f::${side#*:}" "${side%:*}"
+    done
+}
+
+# neighbour SIDE ADDRESS OTHER: without a question of the kernel's.
+neighbour() {
+    in_ns "$1" ip -6 neighbour replace "$2" dev oam lladdr "$(in_ns "$3" cat /sys/class/net/oam/address)" nud permanent
+}
+
 # n4_is_at SIDE ADDRESS: control planes and nodes find N4 at that controller.
 n4_is_at() {
     local side
     for side in na nb nc nd c; do in_ns "$side" ip route replace "$UP4/32" via "$2"; done
     in_ns c ip -6 route replace "$UP6/128" dev oam
-    in_ns c ip -6 neighbour replace "$UP6" dev oam lladdr "$(in_ns "$1" cat /sys/class/net/oam/address)" nud permanent
+    neighbour c "$UP6" "$1"
+    in_ns nc ip -6 route replace "$UP6/128" via "2001:db8:f::${2##*.}"
 }
 
 # pair_is_at ADDRESS: the N4 of the pair is at that node.
@@ -91,7 +111,7 @@ write_files() {
 state: {directory: state-$name}
 standby: {node: $number, tls: {certificate: certificates/$name.pem, key: certificates/$name-key.pem, authority: certificates/authority.pem, controller: site}}"
     done
-    user_plane "$work/gateway-c.yaml" gateway-c 192.0.2.4 252 10.45.2.0/24 "limits: {users: 1000}"
+    user_plane "$work/gateway-c.yaml" gateway-c "$THIRD6" 252 10.45.2.0/24 "limits: {users: 1000}"
     user_plane "$work/gateway-d.yaml" gateway-d 192.0.2.5 253 10.45.3.0/24 \
         "limits: {users: 1000}
 site: {node: 4, tls: {certificate: certificates/gateway-d.pem, key: certificates/gateway-d-key.pem, authority: certificates/authority.pem, controller: site}}"
@@ -182,7 +202,7 @@ joins_by_edit() {
     local name
     launch_alone gateway-c nc && so '[.nodes[].name] == ["gateway-a"]' || return 1
     for name in control-a control-b; do
-        sed -i 's|^    gateway-a: {number: 1, .*|&\n    gateway-c: {number: 3, address: 192.0.2.4}|' "$work/$name.yaml"
+        sed -i 's|^    gateway-a: {number: 1, .*|&\n    gateway-c: {number: 3, address: "'"$THIRD6"'"}|' "$work/$name.yaml"
     done
     state gateway-c up
 }

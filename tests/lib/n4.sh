@@ -20,9 +20,9 @@ functions:
 users:
   - {name: session, count: 0}
 pfcp:
-  listen: [$3]
+  listen: ["$3"]
   peers: [10.9.0.0/24, "$SMF6/128"]
-  proxies: [$UP4/32]
+  proxies: [$UP4/32, "$UP6/128"]
   like: session
   timers: {heartbeat: 2, t1: 1000, n1: 10}
   interfaces:
