@@ -57,6 +57,10 @@ fn by_program(world: &World, traveller: &Traveller, program: &Program, first: &N
     let mut next = first;
     walk(world, traveller, |packet| {
         let target = next.choose(packet);
+        if let Some((slot, least, greatest)) = next.by_tag() {
+            let is_within = (least..=greatest).contains(&packet.tag(slot));
+            assert_eq!(next.arm(packet), usize::from(!is_within), "{next:?}");
+        }
         let to = match target.to {
             To::State(id) => {
                 let state = &program.states[id.0 as usize];

@@ -156,7 +156,7 @@ proptest! {
         if case.is_ordinary() {
             let destination = tunnel_destination(&packet);
             route(&mut packet, &Link::new(TO, FROM));
-            prop_assert_eq!(packet.data()[..12], [TO.0, FROM.0].concat());
+            prop_assert_eq!(&packet.data()[..12], &[TO.0, FROM.0].concat()[..]);
             prop_assert_eq!(Some(packet.data().to_vec()), singly(case.packet()));
             if case.tunnel.is_some() {
                 prop_assert_eq!(destination, Some(u32::from_be_bytes([192, 0, 2, 9])));
