@@ -5,7 +5,7 @@
 # Properties are tried with the same cases each time, so that a failure comes from a change:
 # `make soak` tries others, and more. PROPTEST_RNG_SEED=N crates.sh has those of another seed.
 #
-# $PROGRAMS test programs run at a time, four unless said: most of them wait for packets and
+# $PROGRAMS test programs run at a time, three unless said: many of them wait for packets and
 # timers most of the time.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
@@ -43,7 +43,7 @@ log=$logs/all
     cargo test --workspace --locked --doc 2>&1
     programs >"$logs/programs" || echo "error: the tests cannot be compiled"
     tr '\t\n' '\0\0' <"$logs/programs" |
-        xargs -0 -r -n 3 -P "${PROGRAMS:-4}" bash -c 'run_program "$@"' run_program
+        xargs -0 -r -n 3 -P "${PROGRAMS:-3}" bash -c 'run_program "$@"' run_program
 } | tee "$log"
 # What failed, with what it said; and the programs without a result, as they do not compile or
 # were ended, with the tests that had not come to an end.

@@ -218,7 +218,7 @@ quick: &tiny
   pause: 25
   frameBytes: 128
   thousandsPerSecond: []
-  processes: {moves: 4, pause: 60, thousandsPerSecond: [2]}
+  processes: {moves: 4, pause: 60, thousandsPerSecond: [0.5]}
 full: *tiny
 papers: *tiny
 YAML

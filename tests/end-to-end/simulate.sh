@@ -51,7 +51,7 @@ functions_keep_promises() {
 sites_keep_promises() {
     timeout 120 "$WEFT" simulate site --seeds 20 | tee "$work/out"
     [ "${PIPESTATUS[0]}" -eq 0 ] && grep -q '^kept: one owner, linearizable' "$work/out" || return 1
-    timeout 120 "$WEFT" simulate site --seeds 100 --mutate no-count >"$work/out" 2>"$work/err"
+    timeout 120 "$WEFT" simulate site --seeds 100 --mutate no-count --faults etcd --orders 60 >"$work/out" 2>"$work/err"
     [ $? -eq 1 ] && [ "$(wc -l <"$work/err")" -eq 1 ] && grep -qE '^weft: seed [0-9]+: ' "$work/err" &&
         grep -q VIOLATION "$work/out" && ! timeout 120 "$WEFT" simulate site --faults rain
 }

@@ -283,7 +283,7 @@ station() {
         cat "$netns_work/$name.log"
         return 1
     }
-    in_ns "$side" ip link set "$name" mtu 1400 up
+    in_ns "$side" ip link set "$name" mtu 1400 txqueuelen 10000 up
 }
 
 # user_at SIDE DEVICE UE4 UE6: the user is behind that device from now on.

@@ -155,7 +155,7 @@ fn one_kind_of_error_does_not_use_up_another() {
         // is put aside meanwhile, the answer comes too late, and the user sends once more.
         let mut sent = 0;
         let mut told = 0;
-        while told == 0 && sent < 10 {
+        while told == 0 && sent < 40 {
             rig.send(0, std::slice::from_ref(&long));
             sent += 1;
             let until = Instant::now() + Duration::from_secs(1);
