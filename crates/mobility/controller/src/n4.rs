@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weft_state::{Change, Kind, RecordStore, StateError};
+use weft_yaml::values::Subnet;
 
 /// Records of the proxy: a key, and the part of a value.
 const N4: Kind = Kind(20);
@@ -145,16 +146,7 @@ impl N4 {
 
     /// Whether an address is in a network of control planes that the file names.
     pub fn is_of_peers(&self, address: IpAddr) -> bool {
-        let bits = |address: IpAddr| match address {
-            IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
-            IpAddr::V6(address) => address.to_bits(),
-        };
-        self.peers.iter().any(|(network, length)| {
-            let own = if network.is_ipv4() { 32 } else { 128 };
-            let differs = bits(*network) ^ bits(address);
-            let behind = own - u32::from(*length).min(own);
-            network.is_ipv4() == address.is_ipv4() && differs.checked_shr(behind).unwrap_or(0) == 0
-        })
+        self.peers.iter().any(|(network, length)| Subnet(*network, *length).contains(address))
     }
 }
 

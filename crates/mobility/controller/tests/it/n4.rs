@@ -15,9 +15,9 @@ use weft_mobility_protocol::NodeId;
 use weft_mobility_transport::note::{
     N4Note, Note, Question, SessionsNote, SessionsQuestion, Share, ShareStep,
 };
-use weft_mobility_transport::{Event, Options, Registration, Timing, Token, Transport};
+use weft_mobility_transport::{Event, Transport};
 
-use crate::field::{Field, TOKEN, until};
+use crate::field::{Field, speaking, until};
 
 const N4: &str = "n4:\n  listen: [192.0.2.254, '2001:db8::fe']\n  peers: [198.51.100.0/24]\n  \
                   register: true\n";
@@ -30,23 +30,7 @@ struct Speaker {
 
 impl Speaker {
     fn start(number: u32, name: &str, controller: &Controller) -> Speaker {
-        let options = Options {
-            node: NodeId(number),
-            name: name.to_owned(),
-            listen: "127.0.0.1:0".parse().unwrap(),
-            token: Token::new(TOKEN).unwrap(),
-            controllers: vec![controller.address().to_string()],
-            term: 0,
-            places: Vec::new(),
-            registration: Some(Registration {
-                address: "127.0.0.1:9".to_owned(),
-                capacity: 0,
-                version: String::new(),
-            }),
-            admits: false,
-            security: None,
-            timing: Timing { pause: Duration::from_millis(2), ..Timing::default() },
-        };
+        let options = speaking(number, name, controller);
         let (tell, heard) = mpsc::channel();
         let deliver = move |event| tell.send(event).is_ok();
         Speaker { transport: Transport::start(options, deliver).unwrap(), heard }

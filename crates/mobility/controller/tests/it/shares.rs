@@ -9,9 +9,9 @@ use weft_mobility_controller::n4::N4Node;
 use weft_mobility_controller::shares::ShareView;
 use weft_mobility_protocol::NodeId;
 use weft_mobility_transport::note::{Note, Share, ShareStep};
-use weft_mobility_transport::{Event, Options, Registration, Timing, Token, Transport};
+use weft_mobility_transport::{Event, Transport};
 
-use crate::field::{Field, TOKEN, until};
+use crate::field::{Field, speaking, until};
 
 /// A node that only speaks of shares.
 struct Speaker {
@@ -21,23 +21,7 @@ struct Speaker {
 
 impl Speaker {
     fn start(number: u32, name: &str, controller: &Controller) -> Speaker {
-        let options = Options {
-            node: NodeId(number),
-            name: name.to_owned(),
-            listen: "127.0.0.1:0".parse().unwrap(),
-            token: Token::new(TOKEN).unwrap(),
-            controllers: vec![controller.address().to_string()],
-            term: 0,
-            places: Vec::new(),
-            registration: Some(Registration {
-                address: "127.0.0.1:9".to_owned(),
-                capacity: 0,
-                version: String::new(),
-            }),
-            admits: false,
-            security: None,
-            timing: Timing { pause: Duration::from_millis(2), ..Timing::default() },
-        };
+        let options = speaking(number, name, controller);
         let (tell, told) = mpsc::channel();
         let deliver = move |event| match event {
             Event::Share(_, share) => tell.send(share).is_ok(),

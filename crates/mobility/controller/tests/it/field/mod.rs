@@ -80,6 +80,27 @@ fn free() -> SocketAddr {
     }
 }
 
+/// How a node is run that only speaks with the controller, and carries nothing.
+pub fn speaking(number: u32, name: &str, controller: &Controller) -> Options {
+    Options {
+        node: NodeId(number),
+        name: name.to_owned(),
+        listen: "127.0.0.1:0".parse().unwrap(),
+        token: Token::new(TOKEN).unwrap(),
+        controllers: vec![controller.address().to_string()],
+        term: 0,
+        places: Vec::new(),
+        registration: Some(Registration {
+            address: "127.0.0.1:9".to_owned(),
+            capacity: 0,
+            version: String::new(),
+        }),
+        admits: false,
+        security: None,
+        timing: Timing { pause: Duration::from_millis(2), ..Timing::default() },
+    }
+}
+
 pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
