@@ -196,18 +196,24 @@ fn scale(figure: &Figure, bars: &Bars, paper: &[&PaperValue], room: Room) -> Sca
     Scale::over(&figure.y, &values, true, room.ticks(room.height() as i32))
 }
 
-/// The names of places in lines, for places that are `step` pixels wide. Where one is
-/// wider than that, every other name stands lower, between its neighbours.
+/// Names of places stand at so many heights at most.
+const HEIGHTS: i32 = 3;
+
+/// The names of places in lines, for places that are `step` pixels wide. Where one is wider than
+/// that, neighbours stand at two heights, or three, each with the room of so many places.
 fn names(places: &[String], step: i32, room: Room) -> Vec<Vec<String>> {
     let wrapped = |width| places.iter().map(move |name| wrap(name, width, room));
-    let is_wider = |line: &String| room.width_of(line) > step;
-    if !wrapped(step).flatten().any(|line| is_wider(&line)) {
-        return wrapped(step).collect();
-    }
-    let mut names: Vec<Vec<String>> = wrapped(2 * step).collect();
-    let higher = names.iter().step_by(2).map(Vec::len).max().unwrap_or(0);
-    for name in names.iter_mut().skip(1).step_by(2) {
-        name.splice(0..0, vec![String::new(); higher]);
+    let fits = |width: i32| wrapped(width).flatten().all(|line| room.width_of(&line) <= width);
+    let heights = (1..HEIGHTS).find(|heights| fits(heights * step)).unwrap_or(HEIGHTS);
+    let mut names: Vec<Vec<String>> = wrapped(heights * step).collect();
+    let mut above = 0;
+    for height in 0..heights as usize {
+        let at_it = || (height..places.len()).step_by(heights as usize);
+        let lines = at_it().map(|place| names[place].len()).max().unwrap_or(0);
+        for place in at_it() {
+            names[place].splice(0..0, vec![String::new(); above]);
+        }
+        above += lines;
     }
     names
 }
@@ -231,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_wider_than_their_places_stand_at_two_heights() {
+    fn names_wider_than_their_places_stand_at_several_heights() {
         let places = ["forwarder, one rule", "+ counter", "+ marker"].map(str::to_owned);
         let wide = names(&places, 200, Room::Narrow);
         assert_eq!(wide, [["forwarder, one rule"], ["+ counter"], ["+ marker"]]);
@@ -241,6 +247,9 @@ mod tests {
             (narrow[1].as_slice(), narrow[2].as_slice()),
             (&["", "", "+ counter"].map(str::to_owned)[..], &["+ marker".to_owned()][..])
         );
+        let narrower = names(&places, 37, Room::Narrow);
+        assert_eq!(narrower[1], ["", "", "+ counter"]);
+        assert_eq!(narrower[2], ["", "", "", "+ marker"]);
     }
 
     #[test]

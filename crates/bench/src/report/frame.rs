@@ -222,8 +222,14 @@ impl<'a, 'svg> Frame<'a, 'svg> {
             let top = self.top + number * line;
             let style = INK.mix(0.45).stroke_width(1);
             self.area.draw(&PathElement::new(vec![(x, top), (x, self.bottom)], style))?;
-            let style = text(self.room, HPos::Right, VPos::Center);
-            self.area.draw(&Text::new(mark.name.clone(), (x - 4, top + line / 2), style))?;
+            // To the left of the line, unless the name would stand on the axis there.
+            let width = self.room.width_of(&mark.name);
+            let (side, x) = match x - 4 - width > self.left {
+                true => (HPos::Right, x - 4),
+                false => (HPos::Left, (x + 4).min(self.right - width)),
+            };
+            let style = text(self.room, side, VPos::Center);
+            self.area.draw(&Text::new(mark.name.clone(), (x, top + line / 2), style))?;
         }
         Ok(())
     }
